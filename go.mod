@@ -66,6 +66,7 @@ require (
 	k8s.io/cri-api v0.36.2
 	k8s.io/cri-client v0.36.2
 	k8s.io/cri-streaming v0.36.2
+	k8s.io/dynamic-resource-allocation v0.36.2
 	k8s.io/klog/v2 v2.140.0
 	k8s.io/kube-aggregator v0.36.2
 	k8s.io/kube-scheduler v0.36.2
@@ -255,7 +256,6 @@ require (
 	k8s.io/cluster-bootstrap v0.36.2 // indirect
 	k8s.io/controller-manager v0.36.2 // indirect
 	k8s.io/csi-translation-lib v0.36.2 // indirect
-	k8s.io/dynamic-resource-allocation v0.36.2 // indirect
 	k8s.io/endpointslice v0.36.2 // indirect
 	k8s.io/externaljwt v0.36.2 // indirect
 	k8s.io/kms v0.36.2 // indirect

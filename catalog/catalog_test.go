@@ -2,7 +2,7 @@ package catalog
 
 import "testing"
 
-// Rows that were looked up by hand (aws.amazon.com/ec2/pricing/on-demand).
+// Rows looked up by hand (aws.amazon.com/ec2/pricing/on-demand).
 func TestKnownTypes(t *testing.T) {
 	for _, want := range []struct {
 		name                 string
@@ -73,7 +73,7 @@ func TestEveryTypeIsSane(t *testing.T) {
 	}
 }
 
-// Test vectors of the documents (amazon-vpc-cni-k8s and amazon-eks-ami).
+// Test vectors from the documents (amazon-vpc-cni-k8s and amazon-eks-ami).
 func TestNodeResources(t *testing.T) {
 	for _, want := range []struct {
 		name              string
@@ -118,7 +118,7 @@ func TestADamagedTableIsAnError(t *testing.T) {
 	}
 }
 
-// Measured on 2 cores of a shared machine: about 20 ms once per process.
+// Measured on 2 cores of a shared machine: about 20 ms, once per process.
 func BenchmarkLoad(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {

@@ -8,33 +8,34 @@ import (
 	"sync"
 )
 
-// CNI is how the VPC CNI provides a node with addresses for pods. The zero value is not a default: see DefaultCNI.
+// CNI configures how the VPC CNI provides a node with addresses for pods. The zero value is not a default: see
+// DefaultCNI.
 type CNI struct {
 	PrefixDelegation bool // ENABLE_PREFIX_DELEGATION: interfaces get /28 prefixes; only on nitro
 	WarmENI          int  // WARM_ENI_TARGET: interfaces to spare; MinimumIP or WarmIP replace it
 	WarmIP           int  // WARM_IP_TARGET: addresses to spare; 0 = not set
-	MinimumIP        int  // MINIMUM_IP_TARGET: addresses at least; 0 = not set
+	MinimumIP        int  // MINIMUM_IP_TARGET: minimum number of addresses; 0 = not set
 	WarmPrefix       int  // WARM_PREFIX_TARGET: prefixes to spare; MinimumIP or WarmIP replace it
-	MaxENI           int  // MAX_ENI: interfaces at most; 0 = as many as the type has
-	// CustomNetwork is AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG: pods take their addresses from the subnet that the ENIConfig of
-	// their node names, and the first interface, which is in the node's own, holds none.
+	MaxENI           int  // MAX_ENI: maximum number of interfaces; 0 = as many as the type has
+	// CustomNetwork is AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG: pods take their addresses from the subnet of their node's
+	// ENIConfig, and the first interface, which is in the node's own subnet, holds none.
 	CustomNetwork bool
 	// ENIConfigLabel and ENIConfigAnnotation are the label and the annotation of a node that name its ENIConfig
 	// (ENI_CONFIG_LABEL_DEF, ENI_CONFIG_ANNOTATION_DEF); "" without CustomNetwork.
 	ENIConfigLabel, ENIConfigAnnotation string
-	// PodENI is ENABLE_POD_ENI: nodes have a trunk interface, and pods that ask for vpc.amazonaws.com/pod-eni a branch of
-	// it, with an address and security groups of their own.
+	// PodENI is ENABLE_POD_ENI: nodes have a trunk interface, and each pod that requests vpc.amazonaws.com/pod-eni gets
+	// a branch of it, with its own address and security groups.
 	PodENI bool
 	IPv6   bool // ENABLE_IPv6: pods take no IPv4 addresses
 }
 
-// eniConfigKey is the label and the annotation that name the ENIConfig of a node unless the CNI is told others.
+// eniConfigKey is the default of the label and the annotation that name the ENIConfig of a node.
 const eniConfigKey = "k8s.amazonaws.com/eniConfig"
 
 // DefaultENIConfig is the ENIConfig of nodes that name none.
 const DefaultENIConfig = "default"
 
-// DefaultCNI is what EKS's manifest of the VPC CNI sets.
+// DefaultCNI returns the settings of EKS's manifest of the VPC CNI.
 func DefaultCNI() CNI { return CNI{WarmENI: 1, WarmPrefix: 1} }
 
 // PrefixSize is the number of addresses of a delegated prefix, a /28.
@@ -47,7 +48,7 @@ type cniNumber struct {
 	field     func(*CNI) *int
 }
 
-// cniNumbers are the variables with a number, and their values where the variable is absent or not usable.
+// cniNumbers are the numeric variables, with their minimum and the value used if they are absent or invalid.
 var cniNumbers = []cniNumber{
 	{"WARM_ENI_TARGET", 0, 1, func(c *CNI) *int { return &c.WarmENI }},
 	{"WARM_IP_TARGET", 0, 0, func(c *CNI) *int { return &c.WarmIP }},
@@ -56,7 +57,7 @@ var cniNumbers = []cniNumber{
 	{"MAX_ENI", 1, 0, func(c *CNI) *int { return &c.MaxENI }},
 }
 
-// cniSwitches are the variables that are true or false, which is the default.
+// cniSwitches are the boolean variables. Their default is false.
 var cniSwitches = []struct {
 	name  string
 	field func(*CNI) *bool
@@ -78,8 +79,8 @@ var cniKeys = []struct {
 
 const ipv6 = "ENABLE_IPv6"
 
-// ReadCNI reads the environment of the container aws-node. Like the VPC CNI it takes the default instead of a value
-// that it cannot use; problems name these. Source: amazon-vpc-cni-k8s v1.23, README.md and pkg/ipamd/ipamd.go.
+// ReadCNI reads the environment of the container aws-node. Like the VPC CNI it replaces an invalid value with the
+// default; problems names it. Source: amazon-vpc-cni-k8s v1.23, README.md and pkg/ipamd/ipamd.go.
 func ReadCNI(env map[string]string) (c CNI, problems []string) {
 	for _, n := range cniNumbers {
 		into := n.field(&c)
@@ -115,7 +116,7 @@ func ReadCNI(env map[string]string) (c CNI, problems []string) {
 	return c, problems
 }
 
-// Targets returns the variables, with their values, that determine what nodes take from subnets: WARM_IP_TARGET and
+// Targets returns the variables, with their values, that determine what nodes take from subnets. WARM_IP_TARGET and
 // MINIMUM_IP_TARGET replace the other targets.
 func (c CNI) Targets() (out []string) {
 	number := func(name string, n int) {
@@ -163,8 +164,8 @@ var cniVariables = sync.OnceValue(func() map[string]bool {
 	return out
 })
 
-// ENIConfig returns the name of the ENIConfig of a node with these labels and annotations: the annotation comes before
-// the label. Source: amazon-vpc-cni-k8s v1.23, pkg/eniconfig.
+// ENIConfig returns the name of the ENIConfig of a node with these labels and annotations. The annotation takes
+// precedence. Source: amazon-vpc-cni-k8s v1.23, pkg/eniconfig.
 func (c CNI) ENIConfig(labels, annotations map[string]string) string {
 	if name, ok := annotations[c.ENIConfigAnnotation]; ok {
 		return name
@@ -175,7 +176,7 @@ func (c CNI) ENIConfig(labels, annotations map[string]string) string {
 	return DefaultENIConfig
 }
 
-// Prefixes reports whether nodes of the type get prefixes: a type on xen does not.
+// Prefixes reports whether nodes of the type get prefixes: types on xen do not.
 func (c CNI) Prefixes(t *Type) bool { return c.PrefixDelegation && t.Hypervisor != "xen" }
 
 // ENIs returns how many interfaces a node of the type may have.
@@ -205,7 +206,7 @@ func (c CNI) NoPods(t *Type) (n int) {
 // than their pods.
 func (c CNI) Custom(t *Type) bool { return c.CustomNetwork && !t.NoENIs() }
 
-// Branches returns how many pods of a node of the type can have an interface of their own. Source:
+// Branches returns how many pods of a node of the type can have their own interface. Source:
 // amazon-vpc-resource-controller-k8s v1.8, pkg/aws/vpc/limits.go.
 func (c CNI) Branches(t *Type) int {
 	if !c.PodENI || t.NoENIs() {
@@ -214,11 +215,11 @@ func (c CNI) Branches(t *Type) int {
 	return t.BranchENIs
 }
 
-// NoENIs reports whether the interfaces of a type are not those of EC2. Such a node takes an address for each pod when
-// the pod starts, and has none to spare.
+// NoENIs reports whether a type's interfaces are not those of EC2. Such a node takes an address for each pod when the
+// pod starts, and keeps none to spare.
 func (t *Type) NoENIs() bool { return t.Pods > 0 || t.MaxENIs == 0 || t.IPv4PerENI < 2 }
 
-// PodAddresses returns how many pods with an address of their own a node of the type can run.
+// PodAddresses returns how many pods with their own address a node of the type can run.
 func (c CNI) PodAddresses(t *Type) int {
 	switch {
 	case t.Pods > 0:
@@ -231,14 +232,15 @@ func (c CNI) PodAddresses(t *Type) int {
 	return c.PodENIs(t) * (t.IPv4PerENI - 1)
 }
 
-// Unaddressed returns how many pods of a node of the type would have no address if its kubelet took so many, of which
-// host are on the host network, and as many as possible had an interface of their own.
+// Unaddressed returns how many pods of a node of the type would have no address if its kubelet accepted takes pods,
+// host of them were on the host network, and as many as possible had their own interface.
 func (c CNI) Unaddressed(t *Type, takes, host int) int {
 	return max(takes-host-c.PodAddresses(t)-c.Branches(t), 0)
 }
 
-// Unkept names the warm target that a node of the type cannot keep even without pods, as its variable, and the most
-// that it can be; "" if it can keep all that count. Such a node takes every address that its interfaces hold.
+// Unkept returns the variable of the warm target that a node of the type cannot keep even without pods, its value,
+// and the most that is possible; "" if it can keep all that apply. Such a node takes every address that its
+// interfaces hold.
 func (c CNI) Unkept(t *Type) (variable string, value, most int) {
 	switch addresses := c.PodAddresses(t); {
 	case t.NoENIs():
@@ -259,16 +261,16 @@ func (c CNI) Unkept(t *Type) (variable string, value, most int) {
 
 // Holding is what a node takes from subnets.
 type Holding struct {
-	ENIs      int // interfaces, the first one included; each has an address of its own
-	Addresses int // for pods; those of prefixes included
+	ENIs      int // including the first; each has its own address
+	Addresses int // for pods, including those of prefixes
 	Prefixes  int
 }
 
-// Total returns the number of addresses that subnets have to give.
+// Total returns the number of addresses taken from subnets.
 func (h Holding) Total() int { return h.ENIs + h.Addresses }
 
-// FromPodSubnet returns how many addresses the subnet of the pods has to give: under custom networking that of the
-// first interface is from another.
+// FromPodSubnet returns how many addresses are taken from the pods' subnet: under custom networking the address of
+// the first interface comes from another subnet.
 func (c CNI) FromPodSubnet(t *Type, h Holding) int {
 	if c.Custom(t) {
 		return h.Total() - 1
@@ -276,9 +278,9 @@ func (c CNI) FromPodSubnet(t *Type, h Holding) int {
 	return h.Total()
 }
 
-// Holding returns what a node of the type takes from subnets for pods with addresses of their own, if its kubelet
-// takes maxPods pods: what the pods need and what the warm targets ask for. Source: amazon-vpc-cni-k8s v1.23,
-// pkg/ipamd/ipamd.go; where that project's documents on warm targets and the code differ, as the code does.
+// Holding returns what a node of the type takes from subnets for pods with their own addresses, if its kubelet
+// accepts maxPods pods: what the pods need and what the warm targets request. Source: amazon-vpc-cni-k8s v1.23,
+// pkg/ipamd/ipamd.go; where that project's documents on warm targets differ from the code, Holding follows the code.
 func (c CNI) Holding(t *Type, pods, maxPods int) Holding {
 	perENI, enis, without := t.IPv4PerENI-1, c.PodENIs(t), c.NoPods(t)
 	switch {
@@ -302,7 +304,7 @@ func (c CNI) Holding(t *Type, pods, maxPods int) Holding {
 	return Holding{ENIs: without + n, Addresses: n * perENI}
 }
 
-// prefixes returns how many prefixes the targets ask for.
+// prefixes returns how many prefixes the targets request.
 func (c CNI) prefixes(pods int) int {
 	if c.WarmIP > 0 || c.MinimumIP > 0 {
 		return max(ceilDiv(pods+c.WarmIP, PrefixSize), ceilDiv(c.MinimumIP, PrefixSize))
@@ -312,12 +314,12 @@ func (c CNI) prefixes(pods int) int {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// AddressStep says what nodes with up to so many pods take from the subnet of their pods.
+// AddressStep says that nodes with up to Pods pods take Total addresses from the subnet of their pods.
 type AddressStep struct{ Pods, Total int }
 
-// Steps returns what nodes of the type take from the subnet of their pods, up to as many as their kubelets take:
-// ascending, a step for each total. A pod with an interface of its own takes an address, too: it counts as one of the
-// others as long as there is room for those.
+// Steps returns what nodes of the type take from the subnet of their pods, up to as many pods as their kubelets
+// accept: in ascending order, one step for each total. A pod with its own interface takes an address, too: it counts
+// as one of the others while there is room for those.
 func (c CNI) Steps(t *Type, maxPods int) []AddressStep {
 	var out []AddressStep
 	room := c.PodAddresses(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// Rows of what amazon-vpc-cni-k8s documents of interfaces and addresses ("ENI and IP target").
+// Rows from amazon-vpc-cni-k8s's documentation of interfaces and addresses ("ENI and IP target").
 func TestWhatANodeHoldsOfItsSubnet(t *testing.T) {
 	usual := catalog.DefaultCNI()
 	for _, x := range []struct {
@@ -46,7 +46,7 @@ func TestWhatANodeHoldsOfItsSubnet(t *testing.T) {
 	}
 }
 
-// Rows of what it documents of prefixes ("Prefix and IP target"), as its code computes them.
+// Rows from its documentation of prefixes ("Prefix and IP target"), as its code computes them.
 func TestWhatANodeHoldsInPrefixes(t *testing.T) {
 	prefixes := func(warm, ip, minimum int) catalog.CNI {
 		return catalog.CNI{PrefixDelegation: true, WarmPrefix: warm, WarmIP: ip, MinimumIP: minimum}
@@ -65,8 +65,8 @@ func TestWhatANodeHoldsInPrefixes(t *testing.T) {
 		{"t3.small", prefixes(0, 7, 20), 110, 5, 1, 2},
 		{"p3dn.24xlarge", prefixes(1, 0, 0), 737, 95, 1, 7},
 		{"p3dn.24xlarge", prefixes(0, 5, 10), 737, 45, 1, 4},
-		{"t3.small", prefixes(1, 0, 0), 11, 11, 1, 1}, // growth stops at the kubelet's pods
-		{"m4.large", prefixes(1, 0, 0), 20, 1, 1, 0},  // xen has no prefixes
+		{"t3.small", prefixes(1, 0, 0), 11, 11, 1, 1}, // growth stops at the kubelet's maximum of pods
+		{"m4.large", prefixes(1, 0, 0), 20, 1, 1, 0},  // Xen has no prefixes
 	} {
 		typ, ok := catalog.Lookup(x.name)
 		if !ok {
@@ -107,8 +107,8 @@ func TestTheStepsOfAType(t *testing.T) {
 	}
 }
 
-// With security groups for pods a node's trunk takes the place of an interface, and branches of it are addresses beside
-// those of the others. An m5.large has 3 interfaces of 10 addresses, and 9 branches; no t3 has a trunk.
+// With security groups for pods a node's trunk takes the place of an interface, and its branches add to the addresses
+// of the other interfaces. An m5.large has 3 interfaces of 10 addresses, and 9 branches; no t3 has a trunk.
 func TestSecurityGroupsForPods(t *testing.T) {
 	c := catalog.DefaultCNI()
 	c.PodENI = true
@@ -153,7 +153,7 @@ func TestTheEnvironmentOfAWSNode(t *testing.T) {
 	}
 }
 
-// Under custom networking the first interface of a node holds no pods (Amazon EKS user guide, "Deploy Pods in alternate
+// Under custom networking the first interface of a node has no pods (Amazon EKS user guide, "Deploy Pods in alternate
 // subnets with custom networking"): (3 − 1) × (10 − 1) + 2 pods on an m5.large.
 func TestCustomNetworking(t *testing.T) {
 	c, problems := catalog.ReadCNI(map[string]string{"AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "true", "WARM_PREFIX_TARGET": "1"})

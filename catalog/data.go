@@ -31,7 +31,7 @@ type table struct {
 	regionNames []string
 }
 
-// list returns the zones of a list of IDs.
+// list returns the zones of a comma-separated list of IDs.
 func (r *Region) list(region, ids string) []Zone {
 	zones, ok := r.lists[ids]
 	if ok {
@@ -48,7 +48,7 @@ func (r *Region) list(region, ids string) []Zone {
 	return zones
 }
 
-// load unpacks the table once. The table is part of the program: one that cannot be read is a broken build.
+// load unpacks the table once. The table is part of the program, so a damaged one means a broken build.
 var load = sync.OnceValue(func() *table {
 	t, err := read(packed)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Families that encrypt although they are older than the sixth generation, and sixth-generation families that do not
+// Families that encrypt although they predate the sixth generation, and sixth-generation families that do not
 // (Graviton2). Source: EC2 User Guide, "Data protection in Amazon EC2", encryption in transit; checked against the
 // DescribeInstanceTypes answers recorded in Karpenter's AWS provider v1.14.1.
 var (

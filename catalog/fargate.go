@@ -1,27 +1,27 @@
 package catalog
 
-// fargateRate is what AWS Fargate bills for a pod on Linux and x86, in micro-dollars: for a vCPU and for a GB of memory
-// an hour.
+// fargateRate is what AWS Fargate charges for a pod on Linux and x86, in micro-dollars per hour: for a vCPU and for a
+// GB of memory.
 type fargateRate struct{ vcpu, gb int64 }
 
 // fargateRates are by region (AWS Fargate Pricing, https://aws.amazon.com/fargate/pricing/, as in force since January
-// 2019). Those of us-east-1, ap-northeast-1 and sa-east-1 were compared with a second document; the other three are of
-// the group of regions for which AWS published the rates of us-east-1. Other regions have no price here.
+// 2019). Those of us-east-1, ap-northeast-1 and sa-east-1 were checked against a second document; the other three
+// belong to the group of regions for which AWS published the rates of us-east-1. Other regions have no price here.
 var fargateRates = map[string]fargateRate{
 	"us-east-1": {40_480, 4_445}, "us-east-2": {40_480, 4_445}, "us-west-2": {40_480, 4_445}, "eu-west-1": {40_480, 4_445},
 	"ap-northeast-1": {50_560, 5_530},
 	"sa-east-1":      {69_600, 7_600},
 }
 
-// What Fargate bills for storage, in micro-dollars for a GB an hour, beyond what is included.
+// Fargate's price of storage in micro-dollars per GB and hour, and the GB that are included.
 const (
 	fargateStorageGB       = 111
 	fargateStorageIncluded = 20
 )
 
-// FargateHour returns what an hour of a pod of this size costs on AWS Fargate, in micro-dollars; ok is false if the
-// region's rates are not known. A GB is a GiB, as in Fargate's table of sizes. Fargate bills by the second, a minute at
-// least.
+// FargateHour returns the price of a pod of this size on AWS Fargate, in micro-dollars per hour; ok is false if the
+// region's rates are unknown. A GB is a GiB, as in Fargate's table of sizes. Fargate bills by the second, with a
+// minimum of one minute.
 func FargateHour(region string, milliCPU, memoryBytes, storageBytes int64) (micros int64, ok bool) {
 	r, ok := fargateRates[region]
 	if !ok {

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// Kubelet is what a node class says about its kubelets. The zero value is the default of EKS.
+// Kubelet holds the kubelet settings of a node class. The zero value is the default of EKS.
 type Kubelet struct {
 	MaxPods          *int64 // nil = by network interfaces
 	PodsPerCore      int    // 0 = unlimited
 	ReservedENIs     int    // interfaces not used for pods; nodeadm ignores them
-	EFAOnlyENIs      int    // interfaces of the default network card without addresses, which nothing counts
+	EFAOnlyENIs      int    // interfaces of the default network card that have no addresses; never counted
 	PrefixDelegation bool
 	// KubeReserved and SystemReserved replace the defaults, amount by amount.
 	KubeReserved, SystemReserved            Amounts
 	EvictionHardMemory, EvictionHardStorage *Threshold // nil = 100 MiB, 10 %
-	// memory for Kubernetes depends on the pods that the node takes, as in Bottlerocket
+	// ReserveByPods reserves memory for Kubernetes by the pods that the node accepts, as Bottlerocket does.
 	ReserveByPods      bool
-	RootVolumeBytes    *int64   // nil = 20 GiB
-	InstanceStoreRAID0 bool     // the node's disk is its local NVMe if it has some, not the root volume
+	Windows            bool     // else Linux; memory is reserved by pods
+	RootVolumeBytes    *int64   // nil = 20 GiB; 50 GiB on Windows
+	InstanceStoreRAID0 bool     // the node's disk is its local NVMe, if any, instead of the root volume
 	VMOverheadPercent  *float64 // fraction of memory that the hypervisor keeps; nil = 0.075
 }
 
@@ -42,22 +43,30 @@ func (t Threshold) of(whole int64) int64 {
 	return int64(math.Ceil(float64(whole) / 100 * t.Percent))
 }
 
-// Node is the resources of a node. CPU is in millicores, memory and storage in bytes.
+// Node holds the resources of a node. CPU is in millicores, memory and storage in bytes.
 type Node struct {
 	CPU, MemoryBytes, EphemeralBytes, Pods                            int64
 	AllocatableCPU, AllocatableMemoryBytes, AllocatableEphemeralBytes int64
-	PodENI                                                            int64
+	PodENI, PrivateIPv4                                               int64
 }
 
-// DefaultVMOverhead is the fraction of a type's memory that its operating system does not see, as Karpenter assumes
-// it (VM_MEMORY_OVERHEAD_PERCENT).
+// DefaultVMOverhead is the fraction of a type's memory that the operating system does not see, as assumed by
+// Karpenter (VM_MEMORY_OVERHEAD_PERCENT).
 const DefaultVMOverhead = 0.075
 
 const (
-	defaultRoot = 20 * gib // root volume of the AL2023 block device mapping
-	mib         = int64(1) << 20
-	gib         = int64(1) << 30
+	linuxRoot = 20 * gib // root volume of the AL2023 block device mapping
+	mib       = int64(1) << 20
+	gib       = int64(1) << 30
 )
+
+// defaultRoot returns the default size of the volume that holds containers.
+func (k Kubelet) defaultRoot() int64 {
+	if k.Windows {
+		return windowsRoot
+	}
+	return linuxRoot
+}
 
 // EKS's kubelet configuration.
 var (
@@ -68,7 +77,7 @@ var (
 // NodeOf returns the resources of a node of type t with kubelet settings k, by the rules of EKS's AL2023 images and
 // Karpenter's expectations (github.com/aws/karpenter-provider-aws/pkg/providers/instancetype).
 func NodeOf(t *Type, k Kubelet) Node {
-	disk := or(k.RootVolumeBytes, defaultRoot)
+	disk := or(k.RootVolumeBytes, k.defaultRoot())
 	if k.InstanceStoreRAID0 && t.LocalNVMeGB > 0 {
 		disk = int64(t.LocalNVMeGB) * 1e9
 	}
@@ -77,10 +86,14 @@ func NodeOf(t *Type, k Kubelet) Node {
 		CPU: int64(t.VCPU) * 1000, MemoryBytes: memory, EphemeralBytes: disk, Pods: Pods(t, k),
 		PodENI: int64(t.BranchENIs),
 	}
-	// By the pods that all network interfaces allow, even under maxPods, prefixes or reserved interfaces: so do nodeadm,
-	// and Karpenter for every AMI family but Bottlerocket and Windows (pkg/providers/instancetype/types.go of v1.14.1).
+	if k.Windows { // Windows has no security groups for pods
+		n.PodENI, n.PrivateIPv4 = 0, int64(t.WindowsAddresses())
+	}
+	// Reserve by the pods that all network interfaces allow, even under maxPods, prefixes or reserved interfaces. So
+	// does nodeadm, and Karpenter for every AMI family but Bottlerocket and Windows
+	// (pkg/providers/instancetype/types.go of v1.14.1).
 	pods := MaxPods(t, k.EFAOnlyENIs, false)
-	if k.ReserveByPods {
+	if k.ReserveByPods || k.Windows {
 		pods = n.Pods
 	}
 	left := func(whole int64, kube, system *int64, kubeDefault, eviction int64) int64 {
@@ -113,23 +126,27 @@ func VisibleMemoryMiB(nominalMiB int64, arch string, overhead float64) int64 {
 
 // Pods returns the maximum number of pods on a node of the type.
 func Pods(t *Type, k Kubelet) int64 {
-	n := or(k.MaxPods, MaxPods(t, k.ReservedENIs+k.EFAOnlyENIs, k.PrefixDelegation))
+	allowed := int64(windowsPods)
+	if !k.Windows {
+		allowed = MaxPods(t, k.ReservedENIs+k.EFAOnlyENIs, k.PrefixDelegation)
+	}
+	n := or(k.MaxPods, allowed)
 	if k.PodsPerCore > 0 {
 		n = min(n, int64(k.PodsPerCore)*int64(t.VCPU))
 	}
 	return n
 }
 
-// AutoModeMaxPods is the most pods that a node of EKS Auto Mode takes, whatever its interfaces allow (Amazon EKS user
-// guide, "Create a Node Class for Amazon EKS", considerations).
+// AutoModeMaxPods is the maximum number of pods on a node of EKS Auto Mode, whatever its interfaces allow (Amazon EKS
+// user guide, "Create a Node Class for Amazon EKS", considerations).
 const AutoModeMaxPods = 110
 
 // HostPods is how many pods on the host network MaxPods counts: aws-node and kube-proxy.
 const HostPods = 2
 
 // MaxPods returns ENIs × (addresses − 1) + 2. Under prefix delegation, which xen lacks, each address is a /28 prefix,
-// and EKS recommends at most 110 pods, or 250 above 30 vCPUs. It is 110 if the interfaces of the type are unknown.
-// Source: amazon-vpc-cni-k8s and the EKS user guide (github.com/aws/amazon-vpc-cni-k8s, README).
+// and EKS recommends at most 110 pods, or 250 above 30 vCPUs. MaxPods returns 110 if the interfaces of the type are
+// unknown. Source: amazon-vpc-cni-k8s and the EKS user guide (github.com/aws/amazon-vpc-cni-k8s, README).
 func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 	enis := int64(t.MaxENIs - reservedENIs)
 	if t.MaxENIs == 0 || t.IPv4PerENI == 0 {
@@ -148,8 +165,8 @@ func MaxPods(t *Type, reservedENIs int, prefixes bool) int64 {
 	return min(most, enis*int64(t.IPv4PerENI-1)*PrefixSize+HostPods)
 }
 
-// KubeReservedCPU is 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of the others, in
-// millicores. Source: nodeadm and bootstrap.sh of amazon-eks-ami (github.com/awslabs/amazon-eks-ami, nodeadm).
+// KubeReservedCPU returns 6 % of the first core, 1 % of the second, 0.5 % of the next two and 0.25 % of the others,
+// in millicores. Source: nodeadm and bootstrap.sh of amazon-eks-ami (github.com/awslabs/amazon-eks-ami, nodeadm).
 func KubeReservedCPU(cores int) int64 {
 	var total int64 // in 1/10000 cores
 	for i := range cores {
@@ -167,11 +184,11 @@ func KubeReservedCPU(cores int) int64 {
 	return total / 10
 }
 
-// KubeReservedMemoryMiB is 255 MiB and 11 MiB for each pod that the node may run. Source: as KubeReservedCPU.
+// KubeReservedMemoryMiB returns 255 MiB plus 11 MiB for each pod that the node may run. Source: as KubeReservedCPU.
 func KubeReservedMemoryMiB(maxPods int64) int64 { return 11*maxPods + 255 }
 
-// InstanceID returns the cloud's ID of an instance in a provider ID, such as i-0123 in aws:///us-west-2a/i-0123: its
-// last part.
+// InstanceID returns the cloud's ID of an instance, which is the last part of its provider ID: i-0123 for
+// aws:///us-west-2a/i-0123.
 func InstanceID(providerID string) string {
 	return providerID[strings.LastIndexByte(providerID, '/')+1:]
 }

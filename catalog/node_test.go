@@ -4,7 +4,7 @@ import "testing"
 
 func amount(n int64) *int64 { return &n }
 
-// nodeadm and Karpenter reserve memory by the pods the interfaces allow, whatever maxPods says.
+// nodeadm and Karpenter reserve memory for the pods that the interfaces allow, whatever maxPods says.
 func TestMaxPodsDoesNotChangeReservedMemory(t *testing.T) {
 	x, _ := Lookup("m5.large")
 	plain := NodeOf(x, Kubelet{})
@@ -89,7 +89,8 @@ func TestThresholdsInPercent(t *testing.T) {
 	}
 }
 
-// Bottlerocket reserves by the pods the node takes; interfaces for EFA alone give no addresses, which all images see.
+// Bottlerocket reserves memory for the node's maximum of pods; EFA-only interfaces have no addresses, which all
+// images take into account.
 func TestReservedMemoryFollowsThePodsThatCount(t *testing.T) {
 	x, _ := Lookup("m5.large")
 	plain := NodeOf(x, Kubelet{}).AllocatableMemoryBytes

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Own is a custom catalog: what a simulated region offers instead of EC2's types. Its file format is JSON.
+// Own is a custom catalog, which a simulated region offers instead of EC2's types. Its file format is JSON.
 type Own struct {
 	Zones []string  `json:"zones"` // names
 	Types []OwnType `json:"types"`
@@ -27,7 +27,7 @@ type OwnType struct {
 	OS        string  `json:"os,omitempty"`   // linux (default) or windows
 	Pods      int     `json:"pods,omitempty"` // default 110
 	OnDemand  float64 `json:"onDemand"`       // dollars per hour
-	// Labels are set on the type's nodes in addition to EC2's, over which they win; requirements may use them.
+	// Labels are set on the type's nodes in addition to EC2's, and override them; requirements may use them.
 	Labels map[string]string `json:"labels,omitempty"`
 	Spot   float64           `json:"spot,omitempty"` // average, dollars per hour; 0 = not sold as spot
 }
@@ -46,10 +46,10 @@ func ReadOwn(text []byte) (*Own, error) {
 	return own, nil
 }
 
-// maxZones is the number of subnets that the simulated network has room for; no region has that many zones.
+// maxZones is the number of zones for which the simulated network has subnets; no real region has that many.
 const maxZones = 100
 
-// Region returns the catalog as a region offers it. The error names the type and its fault.
+// Region returns the catalog as a region. The error names the type and its fault.
 func (own *Own) Region() (*Region, error) {
 	if len(own.Zones) == 0 || len(own.Types) == 0 {
 		return nil, errors.New("catalogue of own types: give at least one zone and one type")
@@ -95,7 +95,7 @@ func (own *Own) Labels(typeName string) map[string]string {
 	return nil
 }
 
-// labels includes the operating system, which EC2's types lack.
+// labels returns the type's labels, including the operating system, which EC2's types lack.
 func (t *OwnType) labels() map[string]string {
 	out := map[string]string{}
 	if t.OS != "" {
@@ -131,7 +131,7 @@ func (t OwnType) validate() error {
 }
 
 // entry returns the type as a catalog entry. EC2 expresses the number of pods by network interfaces: the entry has
-// one interface with as many addresses as make the usual formula (MaxPods) yield it.
+// one interface with as many addresses as the usual formula (MaxPods) needs.
 func (t OwnType) entry() *Type {
 	pods := cmp.Or(t.Pods, 110)
 	arch := cmp.Or(t.Arch, "amd64")

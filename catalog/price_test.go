@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Price rows that were looked up by hand (aws.amazon.com/ec2/pricing/on-demand), in dollars per hour.
+// Price rows looked up by hand (aws.amazon.com/ec2/pricing/on-demand), in dollars per hour.
 func TestPricesOfSeoul(t *testing.T) {
 	for _, want := range []struct {
 		name                    string
@@ -87,7 +87,7 @@ func TestEveryZoneHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// Categories and generations as Karpenter's labels have them.
+// Categories and generations as in Karpenter's labels.
 func TestNamesOfFamilies(t *testing.T) {
 	for name, want := range map[string]struct {
 		category   string

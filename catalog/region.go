@@ -13,10 +13,10 @@ type Region struct {
 	byType map[string]*Offer
 }
 
-// Of returns what a region of AWS offers; nil if it is not in the catalog.
+// Of returns what an AWS region offers; nil if the region is not in the catalog.
 func Of(region string) *Region { return load().regions[region] }
 
-// RegionOf returns the region of a zone, which may be a local one; "" if no region of the catalog has such zones.
+// RegionOf returns the region of a zone, which may be a local zone; "" if no region of the catalog has such zones.
 func RegionOf(zone string) string {
 	found := ""
 	for region := range load().regions {
@@ -43,7 +43,7 @@ func (r *Region) Offers() []*Offer {
 	return r.offers
 }
 
-// Offer returns what is offered of a type.
+// Offer returns the offer of a type.
 func (r *Region) Offer(typeName string) (*Offer, bool) {
 	if r == nil {
 		return nil, false

@@ -6,14 +6,14 @@ import "math"
 // pricing", Public IPv4 Address, 2026).
 const PublicIPv4 = 5_000
 
-// Volume is an EBS volume. IOPS and MiBps are what is provisioned; 0 = what comes with the type.
+// Volume is an EBS volume. IOPS and MiBps are provisioned; 0 = as included in the type.
 type Volume struct {
 	Type        string // such as gp3
 	GiB         int64
 	IOPS, MiBps int64
 }
 
-// volumePrice is what volumes of a type cost per month in us-east-1, in dollars (AWS, "Amazon EBS pricing", 2026).
+// volumePrice is the monthly price of volumes of a type in us-east-1, in dollars (AWS, "Amazon EBS pricing", 2026).
 type volumePrice struct {
 	gib       float64
 	iops      float64 // each above freeIOPS
@@ -32,8 +32,8 @@ var volumePrices = map[string]volumePrice{
 	"standard": {gib: 0.05},
 }
 
-// gp3Prices is what a GiB of gp3 costs per month where that is not $0.08, in dollars (AWS, "Amazon EBS pricing", 2026).
-// The other types cost more there about in proportion.
+// gp3Prices are the monthly prices of a GiB of gp3 where they are not $0.08, in dollars (AWS, "Amazon EBS pricing",
+// 2026). The other types cost more there in about the same proportion.
 var gp3Prices = map[string]float64{
 	"af-south-1": 0.1047, "ap-east-1": 0.1056, "ap-northeast-1": 0.096, "ap-northeast-2": 0.0912,
 	"ap-northeast-3": 0.096, "ap-south-1": 0.0912, "ap-southeast-1": 0.096, "ap-southeast-2": 0.096,
@@ -41,11 +41,11 @@ var gp3Prices = map[string]float64{
 	"eu-west-2": 0.0928, "eu-west-3": 0.0928, "me-south-1": 0.0968, "sa-east-1": 0.152, "us-west-1": 0.096,
 }
 
-// hoursPerMonth is how AWS turns prices per month into prices per hour (AWS Pricing Calculator).
+// hoursPerMonth is the factor by which AWS converts monthly into hourly prices (AWS Pricing Calculator).
 const hoursPerMonth = 730
 
-// VolumePrice returns what a volume costs in a region, in micro-dollars per hour. A type that is not known counts as
-// gp3, a region that is not known as us-east-1.
+// VolumePrice returns the price of a volume in a region, in micro-dollars per hour. An unknown type counts as gp3, an
+// unknown region as us-east-1.
 func VolumePrice(region string, v Volume) int64 {
 	p, ok := volumePrices[v.Type]
 	if !ok {

@@ -24,8 +24,8 @@ func EBSVolumes(t *Type) (most int, shared bool) {
 	return max(most, 0), true
 }
 
-// hasOwnVolumeLimit reports whether volumes count apart from interfaces: on Intel and AMD instances since the seventh
-// generation, all since the eighth, and some accelerated ones.
+// hasOwnVolumeLimit reports whether volumes have a separate limit from interfaces: on Intel and AMD instances since
+// the seventh generation, on all since the eighth, and on some accelerated ones.
 func hasOwnVolumeLimit(t *Type) bool {
 	switch t.Category {
 	case "g", "gr":
@@ -40,7 +40,7 @@ func hasOwnVolumeLimit(t *Type) bool {
 	return t.Generation >= 8 || t.Generation == 7 && t.Arch == "amd64"
 }
 
-// ownVolumeLimit depends on the size.
+// ownVolumeLimit returns the separate limit, which depends on the size.
 func ownVolumeLimit(t *Type) int {
 	switch {
 	case strings.HasPrefix(t.Family, "p4"):

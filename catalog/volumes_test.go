@@ -2,7 +2,7 @@ package catalog
 
 import "testing"
 
-// As DescribeInstanceTypes tells them.
+// Limits as reported by DescribeInstanceTypes.
 func TestEBSVolumes(t *testing.T) {
 	for name, want := range map[string]struct {
 		most   int

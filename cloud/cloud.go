@@ -1,16 +1,16 @@
-// Package cloud is the contract between Nodeless and whatever launches its instances.
+// Package cloud is the contract between Nodeless and the cloud that launches its instances.
 //
-// A provider implements Provider: it lists what a node class allows, launches and terminates instances, and finds them
-// again. Abilities that not every cloud has are interfaces of their own: Interrupter (notices of instances that will be
-// taken away), HealthChecker, Drifter, Repairer, Addresser, ZoneShifter, Ender and Observed. A caller looks for one
-// with a type assertion.
+// A provider implements Provider: it lists the instance types that a node class allows, launches and terminates
+// instances, and finds existing ones. Abilities that not every cloud has are separate interfaces: Interrupter
+// (notices of instances that will be taken away), HealthChecker, Drifter, Repairer, Addresser, PodNetworker,
+// Reserver, Placer, ZoneShifter, Ender and Observed. A caller checks for one with a type assertion.
 //
-// Two rules make providers safe to use from a controller that may crash at any line. Launch is idempotent by its token:
-// the same token never starts a second instance. List finds every instance of the cluster by its tags, so that none is
-// forgotten.
+// Two rules make providers safe for a controller that may crash at any line. Launch is idempotent by its token: the
+// same token never starts a second instance. List finds every instance of the cluster by its tags, so that none is
+// lost.
 //
 // Errors wrap the sentinels of this package, which say what to do next: launch something else (ErrNoCapacity), wait
-// (ErrThrottled, ErrClassUnresolved), or tell somebody (ErrRefused, ErrUnauthorized, ErrClassNotReady).
+// (ErrThrottled, ErrClassUnresolved), or tell the user (ErrRefused, ErrUnauthorized, ErrClassNotReady).
 //
 // cloudtest.Run is the conformance suite that every provider passes.
 package cloud
@@ -23,7 +23,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Errors that providers return, wrapped with the act, its object and the cause.
+// Errors that providers return, wrapped with the operation, its object and the cause.
 var (
 	// ErrNotFound: the instance does not exist, or no longer does.
 	ErrNotFound = errors.New("instance not found")
@@ -37,9 +37,9 @@ var (
 	// ErrThrottled: the cloud asks to slow down; try again later.
 	ErrThrottled = errors.New("throttled")
 	// ErrRefused: the cloud refuses the launch that the class describes, and has started nothing. The same call fails
-	// until somebody changes the class, the pool or the account.
+	// until the class, the pool or the account is changed.
 	ErrRefused = errors.New("launch refused")
-	// ErrUnauthorized: credentials or permissions are missing. Trying again does not help.
+	// ErrUnauthorized: credentials or permissions are missing. Retrying does not help.
 	ErrUnauthorized = errors.New("not authorized")
 )
 
@@ -50,20 +50,20 @@ type ClassRef struct{ Group, Kind, Name string }
 type Provider interface {
 	// Name returns a short fixed name, such as "aws".
 	Name() string
-	// Catalog returns the instance types that a node class allows, by name; capacity and overhead follow the class's
+	// Catalog returns the instance types that a node class allows, by name; capacity and overhead depend on the class's
 	// settings. Resources are at the fixed indices of model.WellKnownResources. The result is shared and must not be
-	// changed; it is the same slice as long as nothing has changed. Fails with ErrClassNotReady.
+	// changed; it is the same slice until something changes. Fails with ErrClassNotReady.
 	Catalog(ctx context.Context, class ClassRef) ([]model.InstanceType, error)
-	// Launch starts one instance. It is idempotent by Token: the same token returns the same instance, even after a crash
-	// of the caller. A successful launch may still report offerings that it found exhausted. Fails with ErrNoCapacity (and
-	// Exhausted), ErrClassNotReady, ErrThrottled, ErrUnauthorized or ErrRefused.
+	// Launch starts one instance. It is idempotent by Token: the same token returns the same instance, even after a
+	// crash of the caller. A successful launch may still report offerings that it found exhausted. Fails with
+	// ErrNoCapacity (and Exhausted), ErrClassNotReady, ErrThrottled, ErrUnauthorized or ErrRefused.
 	Launch(ctx context.Context, req LaunchRequest) (LaunchResult, error)
-	// Terminate starts the termination of an instance; nil means that it is under way, ErrNotFound that the instance is
-	// gone. It is idempotent.
+	// Terminate starts the termination of an instance; nil means that it is in progress, ErrNotFound that the instance
+	// is gone. It is idempotent.
 	Terminate(ctx context.Context, id string) error
 	// Get finds one instance by ID; ErrNotFound if it is gone or terminated.
 	Get(ctx context.Context, id string) (Instance, error)
-	// List returns every instance with this cluster's tags that is not terminated, whoever launched it.
+	// List returns every instance with this cluster's tags that is not terminated, no matter what launched it.
 	List(ctx context.Context) ([]Instance, error)
 }
 
@@ -71,13 +71,13 @@ type Provider interface {
 type LaunchRequest struct {
 	Token         string // the NodeClaim's UID
 	Claim         string // the NodeClaim's name
-	Instance      string // of a group, which the claim adopts; "" = another one that no claim has, or a new one
+	Instance      string // of a group, for the claim to adopt; "" = one without a claim, or a new one
 	Pool          string // "" for a claim of no pool
 	Class         ClassRef
 	Requirements  model.Requirements // what type, zone and capacity type must satisfy
 	Requests      model.Resources    // what the instance must hold
-	Labels        map[string]string  // with which the Node registers
-	Taints        []model.Taint      // with which the Node registers
+	Labels        map[string]string  // of the Node when it registers
+	Taints        []model.Taint      // of the Node when it registers
 	StartupTaints []model.Taint
 	// Unavailable holds offerings that are known to be exhausted and must not be tried.
 	Unavailable map[model.OfferingKey]bool
@@ -89,7 +89,8 @@ type LaunchRequest struct {
 type LaunchResult struct {
 	Instance  Instance
 	Exhausted []model.OfferingKey // offerings the cloud had no capacity for
-	// OfClass means that Exhausted concerns launches of the request's class alone: its placement group had no room.
+	// OfClass means that Exhausted applies only to launches of the request's class: its placement group was full, or
+	// its Auto Scaling group could not launch.
 	OfClass bool
 }
 
@@ -104,18 +105,18 @@ type Instance struct {
 	Zone         string
 	CapacityType string
 	ImageID      string
-	// Subnet and SecurityGroups are the instance's place in the cloud's network; "" and nil if unknown (from Launch).
+	// Subnet and SecurityGroups are the instance's network settings; "" and nil if unknown (from Launch).
 	Subnet         string
 	SecurityGroups []string
 	State          InstanceState
 	Launched       time.Time
 	// Labels are the Node labels that the cloud determines: instance type, zone, capacity type, architecture and so on.
 	Labels map[string]string
-	// Capacity and Allocatable are expected of the Node; zero if unknown (from List and Get).
+	// Capacity and Allocatable are those expected of the Node; zero if unknown (from List and Get).
 	Capacity, Allocatable model.Resources
 }
 
-// InstanceState is a stage in the life of an instance.
+// InstanceState is the state of an instance's life cycle.
 type InstanceState string
 
 // States of an instance.
@@ -129,18 +130,19 @@ const (
 
 // Interrupter is a provider that receives notices of instances that will be taken away.
 type Interrupter interface {
-	// Interruptions returns waiting notices, hundreds at a time if there are as many; it blocks for up to a poll interval
-	// while there are none. A notice comes again until it is passed to Done, and may come twice, late and in any order.
-	// Messages that are no notices come too, as NoOp or Malformed, to be counted and deleted.
+	// Interruptions returns waiting notices, hundreds at a time if there are that many; it blocks for up to a poll
+	// interval while there are none. A notice is returned again until it is passed to Done, and may come twice, late
+	// and in any order. Messages that are not notices are returned, too, as NoOp or Malformed, to be counted and
+	// deleted.
 	Interruptions(ctx context.Context) ([]Interruption, error)
-	// Done deletes notices. Those that it fails to delete come again.
+	// Done deletes notices. Notices that it fails to delete are returned again.
 	Done(ctx context.Context, notices ...Interruption) error
 }
 
 // HealthChecker is a provider that checks the health of its instances.
 type HealthChecker interface {
-	// Unhealthy returns the instances that have failed the cloud's checks for a while, or for which it has announced
-	// maintenance, each time it is called. Fails with ErrUnauthorized if the caller may not know.
+	// Unhealthy returns, at each call, the instances that have failed the cloud's checks for a while, or for which it
+	// has announced maintenance. Fails with ErrUnauthorized if the caller lacks the permission.
 	Unhealthy(ctx context.Context) ([]Interruption, error)
 }
 
@@ -167,13 +169,13 @@ const (
 	InstanceStopping        InterruptionKind = "instance_stopped"
 	InstanceTerminating     InterruptionKind = "instance_terminated"
 	InstanceFailed          InterruptionKind = "instance_status" // the check of the instance itself fails
-	SystemFailed            InterruptionKind = "system_status"   // the check of the host below it fails
+	SystemFailed            InterruptionKind = "system_status"   // the check of its host fails
 	MaintenanceDue          InterruptionKind = "event_status"    // the cloud plans to stop, restart or retire it
 	NoOp                    InterruptionKind = "no_op"           // not about the lifecycle of instances
 	Malformed               InterruptionKind = "malformed"       // cannot be read
 )
 
-// Observer receives what a provider does, for metrics. Its methods are quick and safe for concurrent use.
+// Observer receives a provider's activity, for metrics. Its methods are quick and safe for concurrent use.
 type Observer interface {
 	// Call reports a call of a Provider's method, by the method's name.
 	Call(provider, method string, took time.Duration, err error)
@@ -193,13 +195,13 @@ type Drifter interface {
 	Drifted(ctx context.Context, m Launched) (reason string, err error)
 }
 
-// Launched is what is known about an instance since its launch.
+// Launched is what is known about an instance from its launch.
 type Launched struct {
 	InstanceID string
 	Class      ClassRef
 	Type       string
 	ImageID    string
-	// Annotations are those of the NodeClaim; hashes of its class are among them.
+	// Annotations are those of the NodeClaim, including hashes of its class.
 	Annotations map[string]string
 }
 
@@ -208,29 +210,29 @@ type Repairer interface {
 	RepairPolicies() []RepairPolicy
 }
 
-// RepairPolicy says for how long a condition of a Node is tolerated.
+// RepairPolicy says how long a condition of a Node is tolerated.
 type RepairPolicy struct {
 	Condition  string // its type, such as "Ready"
 	Status     string // "False" or "Unknown"
 	Toleration time.Duration
 }
 
-// Addresser is a provider whose nodes take addresses, their own and those of pods, from subnets that have so many.
+// Addresser is a provider whose nodes take addresses, for themselves and for pods, from subnets of limited size.
 type Addresser interface {
-	// Subnets returns the subnets in which a node class launches, by ID, with the addresses that were free when the cloud
-	// was last asked; none if the class is not resolved or the numbers are not known. It does not call the cloud.
+	// Subnets returns the subnets in which a node class launches, by ID, with the free addresses that the cloud last
+	// reported; none if the class is not resolved or the numbers are unknown. It does not call the cloud.
 	Subnets(class ClassRef) []Subnet
 }
 
-// PodNetworker is an Addresser under which pods may take addresses of other subnets than their nodes.
+// PodNetworker is an Addresser whose pods may take addresses from other subnets than their nodes.
 type PodNetworker interface {
-	// SubnetsByID returns those of the subnets that exist, with their free addresses, by ID.
+	// SubnetsByID returns the subnets with these IDs that exist, with their free addresses, by ID.
 	SubnetsByID(ctx context.Context, ids []string) ([]Subnet, error)
-	// ReserveENIs says how many interfaces of each node pods cannot use.
+	// ReserveENIs sets how many interfaces of each node pods cannot use.
 	ReserveENIs(n int)
 }
 
-// Subnet is a subnet and the number of its addresses that were free at a time.
+// Subnet is a subnet and the number of its free addresses at a time.
 type Subnet struct {
 	ID, Zone string
 	CIDR     string // its range of IPv4 addresses; "" if unknown
@@ -240,29 +242,30 @@ type Subnet struct {
 
 // Reserver is a provider with capacity reservations.
 type Reserver interface {
-	// Reservations returns the reservations that a class selects and from which instances can be launched, by ID. A launch
-	// comes from one if its Requirements name the capacity type reserved and have the reservation's labels. Fails with
-	// ErrClassNotReady while the class is not resolved.
+	// Reservations returns the reservations that a class selects and from which instances can be launched, by ID. A
+	// launch uses one if its Requirements name the capacity type reserved and include the reservation's labels. Fails
+	// with ErrClassNotReady while the class is not resolved.
 	Reservations(ctx context.Context, class ClassRef) ([]model.Reservation, error)
 }
 
-// Placer is a provider that distributes the instances of a class, as over the partitions of a placement group.
+// Placer is a provider that distributes the instances of a class, for example over the partitions of a placement
+// group.
 type Placer interface {
-	// Placement returns the labels of which a launch has to choose one value each, if the class has any: Requirements of
-	// the launch may restrict them.
+	// Placement returns the labels of which a launch must choose one value each, if the class has any. Requirements of
+	// the launch may restrict the choice.
 	Placement(ctx context.Context, class ClassRef) (model.Requirements, error)
 }
 
-// ZoneShifter is a provider that knows of zones from which traffic is shifted away. It launches nothing there.
+// ZoneShifter is a provider that knows from which zones traffic is shifted away. It launches nothing there.
 type ZoneShifter interface {
-	// ShiftedZones asks the cloud from which of its zones traffic is shifted away now; by name.
+	// ShiftedZones asks the cloud for the zones from which traffic is shifted away now, by name.
 	ShiftedZones(ctx context.Context) ([]ShiftedZone, error)
 }
 
 // ShiftedZone is a zone from which traffic is shifted away.
 type ShiftedZone struct {
 	Zone, ID string
-	Until    time.Time // zero if nobody knows
+	Until    time.Time // zero if unknown
 }
 
 // Ender is a provider that knows why an instance ended.
@@ -275,6 +278,7 @@ type Ender interface {
 type Ending struct {
 	Code    string // the cloud's, such as Client.InvalidKMSKey.InvalidState
 	Message string
-	// AtLaunch: the instance could not start as its class describes it. Another one would end alike.
+	// AtLaunch means that the instance could not start as its class describes it. Another one would end in the same
+	// way.
 	AtLaunch bool
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// shelf is a provider with one instance type, whose instances are entries of a map.
+// shelf is a provider with one instance type, which keeps its instances in a map.
 type shelf struct {
 	byToken map[string]cloud.Instance
 }
@@ -62,7 +62,7 @@ func (s *shelf) List(context.Context) ([]cloud.Instance, error) {
 	return out, nil
 }
 
-// A launch is idempotent by its token, and an instance that was terminated is not found any more.
+// A launch is idempotent by its token, and a terminated instance is not found.
 func ExampleProvider() {
 	var p cloud.Provider = &shelf{byToken: map[string]cloud.Instance{}}
 	ctx := context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// newAhead returns what has nodes launched before pods need them.
+// newAhead returns the controller that launches nodes before pods need them.
 func (r *components) newAhead(ctx context.Context, o Options, api client.Client,
 	recorder record.EventRecorder,
 ) (*ahead.Controller, error) {

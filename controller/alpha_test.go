@@ -28,7 +28,7 @@ func init() {
 		&v1alpha1.NodeOverlayList{})
 }
 
-// keepRoom has a NodeOverlay and buffers of both sources judged; what it returns takes them away again.
+// keepRoom creates a NodeOverlay and one buffer of each source and waits for their conditions; remove deletes them.
 func keepRoom(t *testing.T, s *stacktest.Stack, namespace, deployment string) (remove func()) {
 	t.Helper()
 	template := &corev1.PodTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "small"}}
@@ -76,7 +76,7 @@ func keepRoom(t *testing.T, s *stacktest.Stack, namespace, deployment string) (r
 	}
 }
 
-// replaceAll has every machine drift: others come, these go by commands.
+// replaceAll makes every node drift and waits until commands have replaced them all.
 func replaceAll(t *testing.T, s *stacktest.Stack) {
 	t.Helper()
 	planetest.Eventually(t, "the pool asks for other machines", func(ctx context.Context) error {

@@ -21,8 +21,8 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// A cluster of EKS Auto Mode, under its role: built-in objects that come back as they were, and nodes beside those of an
-// EC2NodeClass.
+// A cluster in EKS Auto Mode, with Auto Mode's RBAC rules: built-in objects are restored, and its nodes run beside
+// those of an EC2NodeClass.
 func TestAutoMode(t *testing.T) {
 	s := stacktest.Start(t)
 	ctx := context.Background()
@@ -41,7 +41,7 @@ func TestAutoMode(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	own := objectOf(t, s, "general-purpose", &karpv1.NodePool{}) // of the stack's EC2NodeClass: its name is Auto Mode's
+	own := objectOf(t, s, "general-purpose", &karpv1.NodePool{}) // of the stack's EC2NodeClass: the name is reserved
 	if err := s.Client.Delete(ctx, own); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestAutoMode(t *testing.T) {
 		t.Error("the node has Karpenter's labels")
 	}
 
-	small := deployment(namespace, "small", 100) // more pods than the interfaces have single addresses
+	small := deployment(namespace, "small", 100) // more pods than the interfaces have individual addresses
 	small.Spec.Template.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node.Name}
 	small.Spec.Template.Spec.Containers[0].Resources = corev1.ResourceRequirements{}
 	create(t, s.Client, small)
@@ -122,7 +122,7 @@ func TestAutoMode(t *testing.T) {
 	}
 }
 
-// objectOf reads an object of a name.
+// objectOf reads the object of the given name.
 func objectOf[T client.Object](t *testing.T, s *stacktest.Stack, name string, into T) T {
 	t.Helper()
 	if err := s.Client.Get(context.Background(), client.ObjectKey{Name: name}, into); err != nil {
@@ -131,7 +131,7 @@ func objectOf[T client.Object](t *testing.T, s *stacktest.Stack, name string, in
 	return into
 }
 
-// nodeOf returns a ready node of a pool.
+// nodeOf returns an initialized node of a pool.
 func nodeOf(t *testing.T, s *stacktest.Stack, pool string) *corev1.Node {
 	t.Helper()
 	var found corev1.NodeList

@@ -10,7 +10,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -24,6 +26,7 @@ import (
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/api/vpccni"
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
@@ -55,12 +58,18 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	return s
 })
 
+// theVPCCNIs selects the one ConfigMap of kube-system that is watched.
+var theVPCCNIs = fields.OneTermEqualSelector(metav1.ObjectNameField, catalog.WindowsIPAMMap)
+
 // newCache returns a cache of the parts of objects that decisions need.
 func newCache(cfg *rest.Config) (cache.Cache, error) {
 	return cache.New(cfg, cache.Options{
 		Scheme: scheme(), DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:      {Transform: translate.LeanPod},
+			&corev1.Pod{}: {Transform: translate.LeanPod},
+			&corev1.ConfigMap{}: {
+				Namespaces: map[string]cache.Config{metav1.NamespaceSystem: {}}, Field: theVPCCNIs,
+			},
 			&batchv1.CronJob{}: {Transform: leanTemplate},
 			// The first two are watched only if a CapacityBuffer refers to one of their kind.
 			&corev1.PodTemplate{}: {Transform: leanTemplate}, &appsv1.Deployment{}: {Transform: leanTemplate},
@@ -70,7 +79,8 @@ func newCache(cfg *rest.Config) (cache.Cache, error) {
 	})
 }
 
-// leanTemplate leaves out of a workload what decides neither where its pods may go nor how many are to come.
+// leanTemplate removes from a workload everything that decides neither where its pods may run nor how many will be
+// created.
 func leanTemplate(o any) (any, error) {
 	object, ok := o.(client.Object)
 	if !ok {
@@ -114,12 +124,20 @@ func readable(api client.Client, log *slog.Logger) func(context.Context, client.
 		}
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind)
-		err = api.List(ctx, list, client.Limit(1))
+		among := []client.ListOption{client.Limit(1)}
+		if _, ok := object.(*corev1.ConfigMap); ok {
+			its := client.MatchingFieldsSelector{Selector: theVPCCNIs}
+			among = append(among, client.InNamespace(metav1.NamespaceSystem), its)
+		}
+		err = api.List(ctx, list, among...)
 		if apierrors.IsForbidden(err) {
-			log.Warn("may not read a kind of objects; planning goes without what they say of pods until the role allows it "+
-				"and the controller is started again", "kind", kind.Kind, "error", err)
+			log.Warn("not allowed to list a kind; plans ignore its objects until the controller's role allows it (nodeless "+
+				"rbac) and the controller is restarted", "kind", kind.Kind, "error", err)
 			return false
 		}
-		return true // whatever else is wrong, the watch tries again
+		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+			return false // the API server does not serve it
+		}
+		return true // the watch retries after any other error
 	}
 }

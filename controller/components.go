@@ -26,7 +26,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
-// components are what Run assembles.
+// components are the parts that Run assembles.
 type components struct {
 	cache      cache.Cache
 	state      *cluster.State
@@ -47,8 +47,8 @@ type components struct {
 	progress   func() // of the decision cycle
 }
 
-// run runs the components until one of them fails or ctx is done, and returns after all have stopped. It calls end with
-// what failed, to stop whatever was given the context of the whole process.
+// run runs the components until one of them fails or ctx is done, and returns after all have stopped. It calls end
+// with the cause, which stops everything that uses the context of the whole process.
 func (r *components) run(ctx context.Context, end context.CancelCauseFunc, o Options, h *health) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, func() { end(context.Cause(ctx)) })()
@@ -75,7 +75,7 @@ func (r *components) run(ctx context.Context, end context.CancelCauseFunc, o Opt
 	return group.Wait()
 }
 
-// prime gives the cluster state the placeholders of all pods that are yet to be created. Until then nodes for them look
+// prime adds the placeholders of all expected pods to the cluster state. Before that, nodes launched for them look
 // empty.
 func (r *components) prime(ctx context.Context) error {
 	if r.buffers != nil {

@@ -65,8 +65,8 @@ func Run(ctx context.Context, o Options) error {
 	return stopped(ctx, o.Log, r.run(life, end, o, h))
 }
 
-// stopped returns why a run ended. Once ctx is done that is no error: what fails then, such as an informer that refuses
-// another handler, fails because of it, and is only logged.
+// stopped returns the error with which a run ended. Once ctx is done it returns nil: an error at that point, such as
+// an informer refusing another handler, is a consequence of the shutdown and is only logged.
 func stopped(ctx context.Context, log *slog.Logger, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -86,14 +86,14 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	if err := r.openCache(o, kube); err != nil {
 		return nil, err
 	}
-	api, err := client.New(o.REST, client.Options{Scheme: scheme()}) // built-in kinds go as protobuf by default
+	api, err := client.New(o.REST, client.Options{Scheme: scheme()}) // built-in kinds use protobuf by default
 	if err != nil {
 		return nil, fmt.Errorf("controller: client: %w", err)
 	}
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
 	r.state = cluster.New(cluster.Options{
 		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay,
-		NoStatic: !r.gates.StaticCapacity, Readable: readable(api, o.Log), Networks: r.networks,
+		NoStatic: !r.gates.StaticCapacity, NoDevices: o.IgnoreDRA, Readable: readable(api, o.Log), Networks: r.networks,
 	})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{
@@ -138,7 +138,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	return r, r.buildControllers(ctx, o, api, recorder, classes, provider, instances)
 }
 
-// openCache makes the cache, and finds out whether there are ENIConfigs to watch.
+// openCache creates the cache and checks whether the API server serves ENIConfigs.
 func (r *components) openCache(o Options, kube kubernetes.Interface) (err error) {
 	if r.cache, err = newCache(o.REST); err != nil {
 		return fmt.Errorf("controller: cache: %w", err)
@@ -147,8 +147,8 @@ func (r *components) openCache(o Options, kube kubernetes.Interface) (err error)
 	return err
 }
 
-// buildControllers builds the controllers of NodeClaims, statuses and capacity buffers. provider launches instances
-// alone, instances microVMs too.
+// buildControllers builds the controllers of NodeClaims, statuses and capacity buffers. provider launches only
+// instances; instances also launches microVMs.
 func (r *components) buildControllers(ctx context.Context, o Options, api client.Client, recorder record.EventRecorder,
 	classes *status.Classes, provider, instances cloud.Provider,
 ) (err error) {
@@ -166,6 +166,7 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 		Provider: provider, Classes: classes, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder,
 		Refresh: o.ClassRefresh, OnClass: r.nodeClaims.ClassChanged,
 		Overlays: r.gates.NodeOverlay, Networks: r.networks, Preflight: o.Policy.Preflight, Clock: o.Clock, Log: o.Log,
+		WindowsIPAM: r.networks && readable(api, o.Log)(ctx, &corev1.ConfigMap{}),
 	})
 	if err != nil {
 		return fmt.Errorf("controller: status: %w", err)
@@ -206,7 +207,8 @@ func (r *components) newProvider(ctx context.Context, o Options, classes *status
 	return provider, nil
 }
 
-// classAnnotations returns the annotations with the hash of a claim's class, by which drift is found later.
+// classAnnotations returns a function that returns the annotations with the hash of a claim's node class, which drift
+// detection compares later.
 func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
 	return func(claim *karpv1.NodeClaim) map[string]string {
 		class := classes.Get(cluster.ClassRef(claim.Spec.NodeClassRef))
@@ -221,7 +223,7 @@ func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[strin
 	}
 }
 
-// kubernetesVersion is the API server's, major.minor.
+// kubernetesVersion returns the API server's version as major.minor.
 func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 	v, err := d.ServerVersion()
 	if err != nil {
@@ -230,9 +232,9 @@ func kubernetesVersion(d discovery.ServerVersionInterface) (string, error) {
 	return v.Major + "." + strings.TrimRight(v.Minor, "+"), nil
 }
 
-// supported returns the gates, without Nominations if the API server is older than 1.35: since then components other
-// than kube-scheduler may nominate pods (feature gate NominatedNodeNameForExpectation), and binding a pod clears its
-// nomination.
+// supported returns the gates of o. It closes Nominations if the API server is older than 1.35, the first version in
+// which components other than kube-scheduler may nominate pods (feature gate NominatedNodeNameForExpectation) and in
+// which binding a pod clears its nomination.
 func supported(o Options, version string) gates.Gates {
 	var major, minor int
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); o.Gates.Nominations && (n < 2 || major == 1 && minor < 35) {

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// region is a cloud in memory whose machines are only counted.
+// region is a cloud in memory that only counts its instances.
 type region struct {
 	mu       sync.Mutex
 	machines map[string]cloud.Instance
@@ -92,7 +92,7 @@ func (r *region) count() int {
 // replica is one running controller.
 type replica struct {
 	*region
-	leads chan struct{} // closed when it may act
+	leads chan struct{} // closed when it leads
 	stop  func()
 }
 
@@ -119,7 +119,7 @@ func run(t *testing.T, change func(*controller.Options)) *replica {
 	return r
 }
 
-// A Karpenter of another namespace has another Lease: neither would know of the other.
+// A Karpenter in another namespace holds another Lease, so leader election alone would not keep the two apart.
 func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
 	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
 	if err != nil {
@@ -169,11 +169,11 @@ func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
 	case <-r.leads:
 		t.Fatal("both lead")
 	}
-	held("") // Karpenter has ended and given its Lease back
+	held("") // Karpenter has ended and released its Lease
 	<-r.leads
 	machine(t, "taken-over")
 	held("karpenter-7f9_2")
-	defer time.AfterFunc(45*time.Second, cancel).Stop() // many times as long as it takes to give way
+	defer time.AfterFunc(45*time.Second, cancel).Stop() // many times as long as giving way takes
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "karpenter-7f9_2") {
 		t.Errorf("ended with %v; want to give way to karpenter-7f9_2", err)
 	}
@@ -183,7 +183,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(line []byte) (int, error) { return f(line) }
 
-// machine asks for a machine, and waits until somebody has launched it.
+// machine creates a NodeClaim and waits until a controller has launched it.
 func machine(t *testing.T, name string) {
 	t.Helper()
 	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
@@ -236,12 +236,54 @@ func TestOneOfTwoReplicasActsAndTheOtherTakesOver(t *testing.T) {
 	}
 	given := givenBack(t)
 	first.stop()
-	<-given // or the second would lead only when the lease has run out
+	<-given // otherwise the second leads only when the lease has expired
 	<-second.leads
 	machine(t, "led-by-second")
 	if first.count() != 1 || second.count() != 1 {
 		t.Errorf("the first launched %d machines and the second %d, want 1 and 1", first.count(), second.count())
 	}
+}
+
+// A replica in another namespace has another Lease. While it waits it holds none, or the one that leads would give
+// way to it.
+func TestAReplicaInAnotherNamespaceWaitsToo(t *testing.T) {
+	waits := make(chan struct{})
+	told := sync.OnceFunc(func() { close(waits) })
+	in := func(namespace string) func(*controller.Options) {
+		return func(o *controller.Options) {
+			o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, namespace
+			o.Log = slog.New(slog.NewTextHandler(writerFunc(func(line []byte) (int, error) {
+				if strings.Contains(string(line), "waiting until it ends") {
+					told()
+				}
+				return len(line), nil
+			}), nil))
+		}
+	}
+	first := run(t, in(metav1.NamespaceDefault))
+	<-first.leads
+	second := run(t, in(metav1.NamespacePublic))
+	<-waits
+	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var leases coordinationv1.LeaseList
+	if err := api.List(t.Context(), &leases, client.InNamespace(metav1.NamespacePublic)); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range leases.Items {
+		if holder := l.Spec.HolderIdentity; holder != nil && strings.HasPrefix(*holder, metav1.NamespacePublic) {
+			t.Errorf("the one that waits holds its Lease: %s", *holder)
+		}
+	}
+	machine(t, "led-by-default")
+	if first.count() != 1 || second.count() != 0 {
+		t.Errorf("the first launched %d machines and the second %d, want 1 and 0", first.count(), second.count())
+	}
+	first.stop()
+	<-second.leads
+	machine(t, "led-by-public")
 }
 
 // givenBack returns a channel that is closed once the Lease names no holder.
@@ -268,7 +310,7 @@ func givenBack(t *testing.T) <-chan struct{} {
 	return given
 }
 
-// address is one that nobody listens on.
+// address returns an address on which nothing listens.
 func address(t *testing.T) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,14 +21,14 @@ const crdWait = 30 * time.Second
 
 type crd struct{ groupVersion, plural string }
 
-// needed are the custom resources that the controller cannot do without.
+// needed lists the custom resources that the controller always requires.
 var needed = []crd{
 	{"karpenter.sh/v1", "nodepools"},
 	{"karpenter.sh/v1", "nodeclaims"},
 	{"karpenter.k8s.aws/v1", "ec2nodeclasses"},
 }
 
-// neededFor adds those that FargateProfiles, Auto Mode and open feature gates require.
+// neededFor adds to needed the resources that FargateProfiles, Auto Mode and open feature gates require.
 func neededFor(o Options) []crd {
 	out, g := slices.Clone(needed), o.Gates
 	if o.AutoMode != nil {
@@ -51,8 +51,8 @@ func neededFor(o Options) []crd {
 	return out
 }
 
-// awaitCRDs waits until the API server serves what is needed, crdWait at most; the error names what is missing and how
-// to install it.
+// awaitCRDs waits until the API server serves all needed resources, for at most crdWait. The error names the missing
+// ones and how to install them.
 func awaitCRDs(ctx context.Context, d discovery.ServerResourcesInterface, needed []crd) error {
 	wait, cancel := context.WithTimeout(ctx, crdWait)
 	defer cancel()
@@ -103,7 +103,7 @@ func missingCRDs(d discovery.ServerResourcesInterface, needed []crd) ([]string, 
 	return missing, nil
 }
 
-// servedKinds are those of the kinds that the API server serves.
+// servedKinds returns those of the given kinds that the API server serves.
 func servedKinds(d discovery.ServerResourcesInterface, kinds []status.Kind) ([]status.Kind, error) {
 	var out []status.Kind
 	for _, k := range kinds {

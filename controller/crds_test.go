@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// served is an API server that serves these resources, once start has passed.
+// served is an API server that serves these resources once start has passed.
 type served struct {
 	discovery.ServerResourcesInterface
 	plurals map[string][]string

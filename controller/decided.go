@@ -20,7 +20,7 @@ type cycleMetrics struct {
 	bad, unproven, launches, removals prometheus.Counter
 }
 
-// observe registers the metrics of the leader. Those of a standby are about its process alone, so that sums over
+// observe registers the leader's metrics. A standby exposes only the metrics of its process, so that sums over
 // replicas are right.
 func (r *components) observe(ctx context.Context, o Options) (*cycleMetrics, error) {
 	counter := func(name, help string) prometheus.Counter {
@@ -66,7 +66,7 @@ func (m *cycleMetrics) observe(d cycle.Decision) {
 	m.removals.Add(float64(len(d.Result.Removed)))
 }
 
-// recordOf is what the log of decisions keeps of a cycle.
+// recordOf returns a cycle's entry in the log of decisions.
 func recordOf(d cycle.Decision, p model.Policy) record.Cycle {
 	t := record.Cycle{
 		Snapshot: d.Snapshot, Policy: p, Plan: d.Plan, Bad: d.Bad, Claims: d.Result.Claims, Removed: d.Result.Removed,

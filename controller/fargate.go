@@ -81,7 +81,7 @@ func names(hosts []microvm.Host) []string {
 func (r *components) fargateProfiles(ctx context.Context) []*v1alpha1.FargateProfile {
 	var list v1alpha1.FargateProfileList
 	if err := r.cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache has ended
+		return nil // the cache has stopped
 	}
 	out := make([]*v1alpha1.FargateProfile, len(list.Items))
 	for i := range list.Items {
@@ -97,8 +97,8 @@ func (f *fargateComponents) serve(ctx context.Context) error {
 	return nil
 }
 
-// webhookWait is how long the controller waits for the webhook before it acts: a cluster that refuses the webhook gets
-// nodes all the same.
+// webhookWait is how long the controller waits for the webhook before it acts. A cluster that refuses the webhook
+// still gets nodes.
 const webhookWait = 10 * time.Second
 
 func (f *fargateComponents) awaitWebhook(ctx context.Context, c clock.Clock) {

@@ -20,8 +20,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// DefaultLease is the name of the leader's Lease. It is Karpenter's: its tools find the leader by it, and it keeps
-// Karpenter and Nodeless from acting on the same cluster, in whichever namespace either runs.
+// DefaultLease is the name of the leader's Lease. Karpenter uses the same name: its tools find the leader by it, and
+// it prevents Karpenter and Nodeless from acting on the same cluster, whichever namespaces they run in.
 const DefaultLease = rbac.KarpenterLease
 
 // Durations of the Lease, controller-runtime's defaults.
@@ -33,7 +33,7 @@ const (
 
 var errLeadershipLost = errors.New("controller: leadership was lost; another replica acts now")
 
-// lead calls f once this process leads. Losing the lease ends f and is an error: the process is to be restarted.
+// lead calls f once this process leads. Losing the lease cancels f and is an error: the process must be restarted.
 func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	if !o.LeaderElection {
 		return f(ctx)
@@ -57,7 +57,7 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
-		ReleaseOnCancel: false, // not before what is under way has ended; see below
+		ReleaseOnCancel: false, // it is released only after f has returned; see below
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				close(started)
@@ -70,9 +70,12 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	if err != nil {
 		return fmt.Errorf("controller: leader election: %w", err)
 	}
+	if !others.await(ctx) {
+		return nil
+	}
 	elector.Run(inner)
 	select {
-	case <-started: // whoever led ends what is under way before anything else goes on
+	case <-started: // f has started: wait until it returns
 		err := <-done
 		release(context.WithoutCancel(ctx), lock)
 		if err != nil {
@@ -86,8 +89,8 @@ func lead(ctx context.Context, o Options, f func(context.Context) error) error {
 	return errLeadershipLost
 }
 
-// leaseClient returns a client for the Lease alone. Its requests do not wait behind the many that a large cluster makes
-// at once, and one that hangs ends early enough for another attempt before the lease is lost.
+// leaseClient returns a client that is used only for the Lease. Its requests do not queue behind the many requests of
+// a large cluster, and one that hangs times out early enough for another attempt before the lease is lost.
 func leaseClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Timeout = -1, renewDeadline/2
@@ -98,7 +101,7 @@ func leaseClient(cfg *rest.Config) (kubernetes.Interface, error) {
 	return kube, nil
 }
 
-// release gives up the lease, if it is still ours, so that a successor need not wait until it expires.
+// release gives up the lease, if this process still holds it, so that a successor need not wait for it to expire.
 func release(ctx context.Context, lock *resourcelock.LeaseLock) {
 	ctx, cancel := context.WithTimeout(ctx, retryPeriod)
 	defer cancel()

@@ -28,7 +28,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// Labels of machines, and of objects with conditions.
+// Labels of node metrics, and of the metrics of objects with conditions.
 const (
 	machineLabels = "arch capacity_reservation_id capacity_reservation_interruptible capacity_reservation_type capacity_type " +
 		"instance_accelerator_count instance_accelerator_manufacturer instance_accelerator_name instance_capability_flex instance_category " +
@@ -41,8 +41,8 @@ const (
 	ofNode  = ofClaim + " karpenter_sh_initialized"
 )
 
-// told is what dashboards read: name, type, label names (karpenter.sh/docs/reference/metrics; labels and types are
-// those of karpenter v1.14.1 and its AWS provider).
+// told lists the metrics that dashboards read: name, type, label names (karpenter.sh/docs/reference/metrics; labels
+// and types are those of karpenter v1.14.1 and its AWS provider).
 var told = map[string]string{
 	"karpenter_build_info":                                                "gauge commit goarch goversion version",
 	"karpenter_nodeclaims_created_total":                                  "counter min_values_relaxed nodepool reason",
@@ -124,7 +124,8 @@ func init() {
 	}
 }
 
-// another are those whose events do not happen in this story; docs/what-does-it-tell-prometheus.md says when they do.
+// another lists the metrics whose events do not happen in this test; docs/what-does-it-tell-prometheus.md says when
+// they do.
 var another = []string{
 	"karpenter_cloudprovider_errors_total", "operator_node_termination_current_time_seconds",
 	"operator_nodeclaim_termination_current_time_seconds",
@@ -139,7 +140,7 @@ var another = []string{
 
 var metricName = regexp.MustCompile(`(?:karpenter|nodeless|operator)_[a-z0-9_]+`)
 
-// The dashboards of our own chart ask for what is told, by those of its labels that it has.
+// Our own chart's dashboards query only metrics that exist, and labels that these metrics have.
 func TestOurDashboardsAskForWhatIsTold(t *testing.T) {
 	page, err := os.ReadFile("../docs/what-does-it-tell-prometheus.md")
 	if err != nil {
@@ -251,7 +252,7 @@ func TestDashboardsFindWhatTheyKnow(t *testing.T) {
 	})
 }
 
-// tracesOf returns an error that names the series of objects of the namespace, of nodes and of NodeClaims.
+// tracesOf returns an error that names the remaining series of the namespace's objects, of nodes and of NodeClaims.
 func tracesOf(now map[string]*dto.MetricFamily, namespace string) (err error) {
 	for name, f := range now {
 		for _, m := range f.Metric {
@@ -266,10 +267,10 @@ func tracesOf(now map[string]*dto.MetricFamily, namespace string) (err error) {
 	return err
 }
 
-// startup keeps pods off a new node until letIn.
+// startup keeps pods off a new node until letIn removes it.
 var startup = corev1.Taint{Key: "example.com/starts", Effect: corev1.TaintEffectNoSchedule}
 
-// letIn takes the startup taint off the node once it is registered: until then its claim's taints are put on it.
+// letIn removes the startup taint from the node once it is registered: until then the claim's taints are reapplied.
 func letIn(t *testing.T, s *stacktest.Stack) {
 	t.Helper()
 	planetest.Eventually(t, "the node has no startup taint", func(ctx context.Context) error {
@@ -293,7 +294,7 @@ func letIn(t *testing.T, s *stacktest.Stack) {
 	})
 }
 
-// limit gives the pool limits, so that they are told, and startup taints.
+// limit gives the pool limits, so that their metrics exist, and startup taints.
 func limit(t *testing.T, s *stacktest.Stack, taints ...corev1.Taint) {
 	planetest.Eventually(t, "the pool is limited", func(ctx context.Context) error {
 		pool := &karpv1.NodePool{}
@@ -308,7 +309,7 @@ func limit(t *testing.T, s *stacktest.Stack, taints ...corev1.Taint) {
 	})
 }
 
-// gone waits until there is no machine.
+// gone waits until there are no NodeClaims and no Nodes.
 func gone(t *testing.T, s *stacktest.Stack) {
 	t.Helper()
 	planetest.Eventually(t, "the machine is gone", func(ctx context.Context) error {
@@ -346,7 +347,7 @@ func scrape(t *testing.T, address string) map[string]*dto.MetricFamily {
 	return families
 }
 
-// described is a family's type and label names.
+// described returns a family's type and label names.
 func described(f *dto.MetricFamily) string {
 	names := map[string]bool{}
 	for _, m := range f.Metric {
@@ -357,7 +358,7 @@ func described(f *dto.MetricFamily) string {
 	return strings.Join(append([]string{strings.ToLower(f.GetType().String())}, slices.Sorted(maps.Keys(names))...), " ")
 }
 
-// sorted is a line of told with its labels in order.
+// sorted returns a line of told with its labels in order.
 func sorted(line string) string {
 	words := strings.Fields(line)
 	slices.Sort(words[1:])

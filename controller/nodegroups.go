@@ -27,8 +27,8 @@ func addNodeGroup(d discovery.ServerResourcesInterface, classes *status.Classes)
 	return true, nil
 }
 
-// buildNodeGroups builds what keeps the objects of NodeGroups, if those are served and the cloud has Auto Scaling
-// groups.
+// buildNodeGroups builds the controller of NodeGroups if the API server serves that kind and the cloud has Auto
+// Scaling groups.
 func (r *components) buildNodeGroups(ctx context.Context, o Options, served bool, provider cloud.Provider,
 	api client.Client, recorder record.EventRecorder,
 ) (err error) {

@@ -26,7 +26,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// workersGroup creates the Auto Scaling group workers with a node, and what removes it.
+// workersGroup creates the Auto Scaling group workers with one node; remove deletes it.
 func workersGroup(t *testing.T, s *stacktest.Stack) (remove func()) {
 	t.Helper()
 	config := awssdk.Config{
@@ -73,7 +73,8 @@ func workersGroup(t *testing.T, s *stacktest.Stack) (remove func()) {
 	}
 }
 
-// A group is discovered, its node adopted and, when the group is gone, let go: under the roles with the rules for it.
+// A group is discovered, its node adopted and, when the NodeGroup is deleted, released, all under the RBAC rules for
+// node groups.
 func TestNodeGroupsUnderTheirRoles(t *testing.T) {
 	s := stacktest.Start(t)
 	ctx, namespace := context.Background(), planetest.Namespace(t, s.Plane)

@@ -19,19 +19,20 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Options are what Run needs.
+// Options configure Run.
 type Options struct {
 	REST *rest.Config // required
-	// Provider makes the cloud once node classes can be read; required. kubernetesVersion is major.minor.
+	// Provider creates the cloud provider once node classes can be read; required. kubernetesVersion is major.minor.
 	Provider func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		kubernetesVersion string) (cloud.Provider, error)
-	// ClassKinds are kinds of node classes besides EC2NodeClass. Kinds that the cluster does not serve when Run begins are
-	// not watched.
+	// ClassKinds are kinds of node classes besides EC2NodeClass. Run does not watch kinds that the cluster does not
+	// serve when it begins.
 	ClassKinds []status.Kind
-	// AutoMode has the kind NodeClass of EKS Auto Mode accepted and the mode's built-in objects kept; nil = off: on EKS
-	// all that is AWS's own.
+	// AutoMode enables EKS Auto Mode: the kind NodeClass is accepted and the mode's built-in objects are maintained.
+	// nil = off, as on EKS, where AWS does both.
 	AutoMode *automode.Settings
-	// NodeGroupTags are the keys of the tags of Auto Scaling groups for which NodeGroups are created; none = of none.
+	// NodeGroupTags are tag keys: a NodeGroup is created for each Auto Scaling group that has a tag with each of them;
+	// none = for no group.
 	NodeGroupTags []string
 	Policy        model.Policy              // the gate SpotToSpotConsolidation decides Policy.SpotToSpot
 	Gates         gates.Gates               // which optional parts are on
@@ -40,7 +41,7 @@ type Options struct {
 	Log           *slog.Logger              // default slog.Default
 	// OnDecision is called after each decision cycle; may be nil.
 	OnDecision func(cycle.Decision)
-	// OnReady is called once, when this process knows the cluster and, with leader election, leads; may be nil.
+	// OnReady is called once, when the cache has synced and, with leader election, this process leads; may be nil.
 	OnReady func()
 	DataDir string // plans that failed the check are saved below it; "" = nowhere
 	// MetricsAddress and HealthAddress are where /metrics, /healthz and /readyz are served; "" = nowhere.
@@ -48,21 +49,23 @@ type Options struct {
 	Version                       string // of this program, for karpenter_build_info
 	// Profiling serves /debug/pprof beside /metrics.
 	Profiling bool
-	// Unobserved leaves out the metrics of single pods, nodes, pools and conditions.
+	// Unobserved disables the metrics of individual pods, nodes, pools and conditions.
 	Unobserved bool
 	// Parallel is the number of CPUs to use; default 1.
 	Parallel int
 	// ClassRefresh is how often node classes are resolved again; default a minute.
 	ClassRefresh time.Duration
-	// BatchIdle and BatchMax limit how long changes are gathered; 0 = the defaults of cycle.Options.
+	// BatchIdle and BatchMax limit how long changes are batched; 0 = the defaults of cycle.Options.
 	BatchIdle, BatchMax time.Duration
-	// LeaderElection lets one of several replicas act, by the Lease LeaderName (default DefaultLease) in LeaderNamespace
-	// (default kube-system). Identity names this replica (default the host's name).
+	// LeaderElection makes only one of several replicas act: the holder of the Lease LeaderName (default DefaultLease)
+	// in LeaderNamespace (default kube-system). Identity names this replica (default: the host name).
 	LeaderElection                        bool
 	LeaderName, LeaderNamespace, Identity string
-	// Fargate has pods run in microVMs as FargateProfiles say; nil = FargateProfiles are ignored.
+	// Fargate enables FargateProfiles, which run pods in microVMs; nil = FargateProfiles are ignored.
 	Fargate *Fargate
-	// QPS limits requests to the API server; 0 = what REST says, or 200 a second.
+	// IgnoreDRA disables dynamic resource allocation: pods with ResourceClaims are not planned for.
+	IgnoreDRA bool
+	// QPS limits requests to the API server; 0 = the limit of REST, or 200 per second.
 	QPS float32
 }
 
@@ -79,7 +82,7 @@ func (o Options) defaults() (Options, error) {
 	if o.Parallel <= 0 {
 		o.Parallel = 1
 	}
-	if o.AutoMode != nil { // it repairs nodes and has static pools, without being told to
+	if o.AutoMode != nil { // Auto Mode always repairs nodes and supports static pools
 		o.Gates.NodeRepair, o.Gates.StaticCapacity = true, true
 	}
 	o.Policy.SpotToSpot = o.Gates.SpotToSpotConsolidation

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,9 +17,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// otherLeaders finds controllers that lead by Karpenter's Lease in another namespace than ours: a Karpenter that was
-// installed in a namespace of its own, or that somebody starts again while Nodeless runs. Two controllers would launch
-// a node each for the same pod.
+// otherLeaders finds controllers that lead by Karpenter's Lease in another namespace: a Karpenter that was installed
+// in its own namespace, or one that is started again while Nodeless runs. Two controllers would each launch a node
+// for the same pod.
 type otherLeaders struct {
 	kube  kubernetes.Interface
 	own   types.NamespacedName // our Lease
@@ -27,36 +28,58 @@ type otherLeaders struct {
 	seen  map[string]sighting // by namespace
 }
 
-// sighting is what a Lease said, and since when it has said so. As for every replica that waits for a Lease, clocks of
-// different machines are not compared: who does not renew a Lease for its duration does not lead.
+// sighting is the content of a Lease and when it was first seen. As in leader election, clocks of different hosts are
+// not compared: a holder that does not renew its Lease for the Lease's duration does not lead.
 type sighting struct {
 	holder  string
 	renewed time.Time
 	since   time.Time
 }
 
-// active names another controller that leads; "" is none.
-func (o *otherLeaders) active(ctx context.Context) (string, error) {
+// active names another controller that leads, "" if there is none. later reports whether this one leads too, and got
+// its Lease first.
+func (o *otherLeaders) active(ctx context.Context) (who string, later bool, err error) {
 	leases, err := o.kube.CoordinationV1().Leases(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{FieldSelector: "metadata.name=" + rbac.KarpenterLease})
 	if err != nil {
-		return "", fmt.Errorf("list the Leases %s of all namespaces: %w", rbac.KarpenterLease, err)
+		return "", false, fmt.Errorf("list the Leases %s of all namespaces: %w", rbac.KarpenterLease, err)
 	}
-	active := ""
+	var own *coordinationv1.Lease
+	var others []*coordinationv1.Lease
 	for i := range leases.Items {
-		l := &leases.Items[i]
-		if l.Name == rbac.KarpenterLease && l.Namespace+"/"+l.Name != o.own.String() && o.holds(l) {
-			active = fmt.Sprintf("%s, by Lease %s in namespace %s", *l.Spec.HolderIdentity, l.Name, l.Namespace)
+		switch l := &leases.Items[i]; {
+		case l.Name == o.own.Name && l.Namespace == o.own.Namespace:
+			own = l
+		case l.Name == rbac.KarpenterLease && o.holds(l):
+			others = append(others, l)
+			who = fmt.Sprintf("%s, by Lease %s in namespace %s", *l.Spec.HolderIdentity, l.Name, l.Namespace)
 		}
 	}
-	return active, nil
+	later = own != nil && !slices.ContainsFunc(others, func(l *coordinationv1.Lease) bool { return precedes(l, own) })
+	return who, later, nil
+}
+
+// precedes reports whether a Lease was acquired before another one. Every reader of the two gets the same answer,
+// whatever the clocks that wrote them.
+func precedes(a, b *coordinationv1.Lease) bool {
+	if first, second := acquired(a), acquired(b); !first.Equal(second) {
+		return first.Before(second)
+	}
+	return a.Namespace < b.Namespace
+}
+
+func acquired(l *coordinationv1.Lease) time.Time {
+	if l.Spec.AcquireTime == nil {
+		return time.Time{}
+	}
+	return l.Spec.AcquireTime.Time
 }
 
 // holds reports whether the holder of a Lease, if there is one, has renewed it within its duration.
 func (o *otherLeaders) holds(l *coordinationv1.Lease) bool {
 	s := l.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil {
-		delete(o.seen, l.Namespace) // given back
+		delete(o.seen, l.Namespace) // released
 		return false
 	}
 	before, now := o.seen[l.Namespace], o.clock.Now()
@@ -71,27 +94,53 @@ func (o *otherLeaders) holds(l *coordinationv1.Lease) bool {
 	return now.Sub(before.since) < duration
 }
 
-// alone calls f once no other controller leads, and ends it when one does.
-func (o *otherLeaders) alone(ctx context.Context, f func(context.Context) error) error {
+// await waits until no other controller leads, and reports false if ctx ended first. The caller holds no Lease yet:
+// two that wait would otherwise see each other's Lease and wait for ever.
+func (o *otherLeaders) await(ctx context.Context) bool {
 	told := ""
 	for {
-		who := o.look(ctx)
+		who, _ := o.look(ctx)
 		if who == "" {
-			break
+			return ctx.Err() == nil
 		}
 		if who != told {
 			o.log.Info("another controller acts on this cluster; waiting until it ends", "leader", who)
 			told = who
 		}
-		if err := clock.Sleep(ctx, o.clock, retryPeriod); err != nil {
-			return nil //nolint:nilerr // it was to end, and had not begun
+		if clock.Sleep(ctx, o.clock, retryPeriod) != nil {
+			return false
 		}
+	}
+}
+
+// senior names another controller that this one has to give way to although it has just got its Lease, "" if there is
+// none. Of several that awaited their turn and got their Leases at the same moment, the first stays: it holds its
+// Lease for as long as the others need to give way. One that does not, such as Karpenter, is given way to.
+func (o *otherLeaders) senior(ctx context.Context) string {
+	for until := o.clock.Now().Add(leaseDuration); ; {
+		who, later := o.look(ctx)
+		if who == "" || !later || !o.clock.Now().Before(until) {
+			return who
+		}
+		if clock.Sleep(ctx, o.clock, retryPeriod) != nil {
+			return ""
+		}
+	}
+}
+
+// alone calls f unless it has to give way to another controller that leads, and cancels it when another one does.
+func (o *otherLeaders) alone(ctx context.Context, f func(context.Context) error) error {
+	if who := o.senior(ctx); who != "" {
+		return &otherLeaderError{who}
+	}
+	if ctx.Err() != nil {
+		return nil // it was to end, and had not begun
 	}
 	leading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		for clock.Sleep(leading, o.clock, retryPeriod) == nil {
-			if who := o.look(leading); who != "" {
+			if who, _ := o.look(leading); who != "" {
 				cancel(&otherLeaderError{who})
 			}
 		}
@@ -103,13 +152,14 @@ func (o *otherLeaders) alone(ctx context.Context, f func(context.Context) error)
 	return err
 }
 
-// look is active, but for errors: who may not list Leases, or cannot at the moment, goes on as if there were none.
-func (o *otherLeaders) look(ctx context.Context) string {
-	who, err := o.active(ctx)
+// look is like active but only logs errors: a process that cannot list Leases, for lack of permission or temporarily,
+// proceeds as if no other controller led.
+func (o *otherLeaders) look(ctx context.Context) (who string, later bool) {
+	who, later, err := o.active(ctx)
 	if err != nil && ctx.Err() == nil {
 		o.log.Warn("cannot tell whether another controller acts on this cluster", "error", err)
 	}
-	return who
+	return who, later
 }
 
 // otherLeaderError says that this process gave way to another controller.

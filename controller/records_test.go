@@ -18,8 +18,8 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// What was decided is told when pods, Nodes and the process that decided it are gone, and another process goes on
-// where it ended.
+// Decisions can be read when pods, Nodes and the process that made them are gone, and another process continues where
+// it stopped.
 func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -54,7 +54,7 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	web := deployment(namespace, "web", 2)
 	create(t, s.Client, web)
 	running(t, s.Client, web)
-	first.Stop() // it writes its last word
+	first.Stop() // it writes its last records
 	records, err := read(context.Background())
 	if err != nil || firstLaunch(records) == nil {
 		t.Fatalf("after the first process: %+v, %v", records, err)
@@ -116,8 +116,8 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 	}
 }
 
-// firstLaunch is the oldest launch, nil if there is none. Before it, a process that plans before it has read the node
-// class says that the pool is not ready.
+// firstLaunch returns the oldest launch, nil if there is none. Records before it may say that the pool is not ready,
+// from a plan made before the node class was read.
 func firstLaunch(records []record.Record) *record.Record {
 	if i := slices.IndexFunc(records, func(r record.Record) bool { return r.Kind == record.Launch }); i >= 0 {
 		return &records[i]

@@ -26,7 +26,7 @@ type health struct {
 	clock    clock.Clock
 	synced   atomic.Bool
 	registry atomic.Pointer[prometheus.Registry]
-	progress atomic.Pointer[time.Time] // when the decision cycle last began or ended; nil = this process does not lead yet
+	progress atomic.Pointer[time.Time] // when the decision cycle last began or ended; nil = this process does not lead
 }
 
 func (h *health) progressed() {
@@ -79,8 +79,8 @@ func (h *health) handle(mux *http.ServeMux, metrics, probes, profiling bool) {
 	}
 }
 
-// local answers callers on this machine, or in this pod, alone. A profile shows memory and takes a core to make:
-// metrics are for everybody who reaches the port, profiles for those who may forward it.
+// local rejects callers outside this host or pod. A profile exposes memory and occupies a core, so unlike metrics it
+// is not for everyone who can reach the port, but only for those who may forward it.
 func local(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if from, err := netip.ParseAddrPort(r.RemoteAddr); err != nil || !from.Addr().Unmap().IsLoopback() {
@@ -94,7 +94,7 @@ func local(next http.HandlerFunc) http.HandlerFunc {
 // bodyWithin is how long the body of a request may take to arrive.
 const bodyWithin = 10 * time.Second
 
-// serve opens the metrics and health servers, one if they share an address.
+// serve starts the metrics and health servers, a single server if they share an address.
 func serve(o Options, h *health) (stop func(), err error) {
 	var servers []*http.Server
 	stop = func() {

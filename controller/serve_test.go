@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// ask is what the servers answer somebody at an address.
+// ask returns the response of the servers to a client at an address.
 func (h *health) ask(t *testing.T, path, from string) (int, string) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -22,7 +22,7 @@ func (h *health) ask(t *testing.T, path, from string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// A process whose decision cycle hangs is started anew; one that waits for its turn to lead is not.
+// A process whose cycle hangs is restarted; one that waits for leadership is not.
 func TestAHungCycleIsNotHealthy(t *testing.T) {
 	now := clock.NewVirtual(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
 	h := &health{clock: now}
@@ -44,7 +44,7 @@ func TestAHungCycleIsNotHealthy(t *testing.T) {
 	want("after it went on", 200)
 }
 
-// Whoever reaches the port of the metrics reads metrics; profiles are for callers on the machine.
+// Any client that reaches the metrics port can read metrics; profiles are for local callers only.
 func TestProfilesAreNotForEverybody(t *testing.T) {
 	h := &health{clock: clock.Real{}}
 	for _, path := range []string{

@@ -31,9 +31,10 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// shopTypes are one type for each shape of shopPods, which is filled by its pods and too small for any other, even with
-// the 7.5 % of memory that real nodes have beyond the estimate: it does not matter in which order nodes become ready
-// and kube-scheduler binds pods. Then a smaller one for a single db pod, and one that is too dear.
+// shopTypes has one type for each shape of shopPods, which the pods of that shape fill and which is too small for any
+// other shape, even with the 7.5 % of memory that real nodes have beyond the estimate: the order in which nodes
+// become ready and kube-scheduler binds pods does not matter. A smaller type fits a single db pod, and one type is
+// too expensive.
 var shopTypes = &catalog.Own{Zones: []string{"lab-a", "lab-b"}, Types: []catalog.OwnType{
 	{Name: "for.api", VCPU: 2, MemoryMiB: 64 << 10, OnDemand: 0.20},
 	{Name: "for.batch", VCPU: 4, MemoryMiB: 27 << 10, OnDemand: 0.22},
@@ -43,7 +44,7 @@ var shopTypes = &catalog.Own{Zones: []string{"lab-a", "lab-b"}, Types: []catalog
 	{Name: "too.dear", VCPU: 4, MemoryMiB: 128 << 10, OnDemand: 0.45},
 }}
 
-// shopPods are 40 pods of four shapes, how many of them the scale-down leaves, and how many on each node.
+// shopPods are 40 pods of four shapes, with the numbers of pods that the scale-down leaves in total and on each node.
 var shopPods = []struct {
 	name               string
 	milliCPU, mib      int64
@@ -55,7 +56,7 @@ var shopPods = []struct {
 	{"db", 7940, 600, 6, 1, 1},
 }
 
-// journal is what a controller decided and did, in words that do not depend on names: how often each was done.
+// journal counts what a controller decided and did, in words that do not depend on names.
 type journal struct {
 	mu      sync.Mutex
 	types   []model.InstanceType
@@ -97,7 +98,7 @@ func (j *journal) note(d cycle.Decision) {
 		if !slices.Contains(d.Result.Begun, c.ID) {
 			continue
 		}
-		for _, r := range c.Removals { // which of several equal nodes go by one command depends on their names
+		for _, r := range c.Removals { // names decide which of several equal nodes one command removes
 			j.remove(r)
 		}
 		for _, l := range c.Launches {
@@ -122,22 +123,22 @@ func (j *journal) String() string {
 	return out.String()
 }
 
-// pods is how many pods are on nodes that may be removed.
+// pods returns how many pods are on nodes that may be removed.
 func (j *journal) pods() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.bound
 }
 
-// forget has the journal begin anew.
+// forget clears the journal.
 func (j *journal) forget() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	clear(j.done)
 }
 
-// The controller on a control plane and a simulated region, and the simulator on a trace, share the driver and nothing
-// else: the same pods get the same nodes, and after the same scale-down the same nodes are removed and replaced.
+// The controller on a control plane and a simulated region, and the simulator on a trace, share only the driver: the
+// same pods get the same nodes, and after the same scale-down the same nodes are removed and replaced.
 func TestTheSimulatorDecidesAsTheController(t *testing.T) {
 	s := stacktest.StartWith(t, shopTypes)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -196,7 +197,7 @@ func TestTheSimulatorDecidesAsTheController(t *testing.T) {
 	}
 }
 
-// sweep deletes all Deployments and pods: the nodes of the next stack have the names of those of the last.
+// sweep deletes all Deployments and pods: the nodes of the next stack reuse the names of the last one's.
 func sweep(t *testing.T, s *stacktest.Stack) {
 	planetest.Eventually(t, "there are no pods", func(ctx context.Context) error {
 		var deployments appsv1.DeploymentList
@@ -217,7 +218,7 @@ func sweep(t *testing.T, s *stacktest.Stack) {
 	})
 }
 
-// openShop creates a NodePool of all types, whose nodes stay for now.
+// openShop creates a NodePool of all types whose nodes are not disrupted for now.
 func openShop(t *testing.T, s *stacktest.Stack) {
 	class := &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	tags := map[string]string{"karpenter.sh/discovery": "nodeless"}
@@ -239,7 +240,7 @@ func openShop(t *testing.T, s *stacktest.Stack) {
 	create(t, s.Client, pool)
 }
 
-// scaleShop scales a Deployment down so that so many pods are left on each of its nodes.
+// scaleShop scales a Deployment down so that onOne pods are left on each of its nodes.
 func scaleShop(t *testing.T, s *stacktest.Stack, d *appsv1.Deployment, after, onOne int32) {
 	t.Helper()
 	ctx := context.Background()
@@ -275,10 +276,10 @@ func scaleShop(t *testing.T, s *stacktest.Stack, d *appsv1.Deployment, after, on
 // simulated is what the simulator decides.
 type simulated struct {
 	launched, removed string
-	nodes             int // in the end
+	nodes             int // at the end
 }
 
-// simulateShop simulates the shop twice: to learn which pods share a node, and with the scale-down.
+// simulateShop simulates the shop twice: first to learn which pods share a node, then with the scale-down.
 func simulateShop(t *testing.T, types []model.InstanceType) simulated {
 	t.Helper()
 	const scaleDown, end = 100 * time.Second, 1000 * time.Second
@@ -290,7 +291,7 @@ func simulateShop(t *testing.T, types []model.InstanceType) simulated {
 			shapes = append(shapes, i)
 		}
 	}
-	// run returns what is decided first, and what from then on until the pods end.
+	// run returns the first decision, and the decisions from then on until the pods end.
 	run := func() (first, rest *journal) {
 		first, rest = newJournal(), newJournal()
 		decider := sim.Nodeless(model.Policy{})

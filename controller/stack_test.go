@@ -27,7 +27,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// deployment has pods of one CPU each.
+// deployment returns a Deployment with pods of one CPU each.
 func deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -39,7 +39,7 @@ func deployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	return d
 }
 
-// running waits until all pods of a deployment run.
+// running waits until all pods of a Deployment are ready.
 func running(t *testing.T, c client.Client, d *appsv1.Deployment) {
 	t.Helper()
 	planetest.Eventually(t, d.Name+" runs", func(ctx context.Context) error {
@@ -71,7 +71,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// What `nodeless rbac` prints is enough for a machine's whole life.
+// The rules that `nodeless rbac` prints are enough for a node's whole life.
 func TestTheRolesAreEnough(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -123,7 +123,7 @@ func TestTheRolesAreEnough(t *testing.T) {
 	}
 }
 
-// evictAll has every machine replaced: its claim is deleted while pods run on it.
+// evictAll deletes every claim while pods run on its node, so that every node is replaced.
 func evictAll(t *testing.T, s *stacktest.Stack) {
 	t.Helper()
 	var claims karpv1.NodeClaimList
@@ -131,7 +131,7 @@ func evictAll(t *testing.T, s *stacktest.Stack) {
 		t.Fatal(err)
 	}
 	for i := range claims.Items {
-		// One that has become empty meanwhile may be gone already.
+		// A claim whose node has become empty meanwhile may be gone already.
 		if err := s.Client.Delete(context.Background(), &claims.Items[i]); client.IgnoreNotFound(err) != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +152,8 @@ func reasons(events corev1.EventList) string {
 	return strings.Join(all, " ")
 }
 
-// Two replicas: the standby is ready and knows the cluster; when the leader is told to end, while pods wait, it acts at
-// once, and no pod gets a machine twice.
+// Two replicas: the standby is ready and knows the cluster. When the leader stops while pods are pending, the standby
+// takes over at once, and no pod gets two nodes.
 func TestTheStandbyTakesOverUnderLoad(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)

@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// said waits for an event on an object with words in it.
+// said waits for an event on an object whose message contains the words.
 func said(t *testing.T, s *stacktest.Stack, namespace, object, reason string, words string) {
 	t.Helper()
 	planetest.Eventually(t, object+" hears "+reason, func(ctx context.Context) error {
@@ -35,8 +35,8 @@ func said(t *testing.T, s *stacktest.Stack, namespace, object, reason string, wo
 	})
 }
 
-// The only pod of a Deployment that asks for it is never evicted: another one is ready before it ends. Where the
-// roles do not let that be done, it is evicted, and the Deployment hears why.
+// The only pod of a Deployment that requests it is never evicted: another pod is ready before it ends. Where RBAC
+// forbids that, the pod is evicted, and an event on the Deployment says why.
 func TestTheOnlyPodOfADeploymentIsFollowedBeforeItGoes(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -90,7 +90,7 @@ func TestTheOnlyPodOfADeploymentIsFollowedBeforeItGoes(t *testing.T) {
 	}
 }
 
-// podOf is the name of the Deployment's only pod.
+// podOf returns the name of the Deployment's only pod.
 func podOf(t *testing.T, s *stacktest.Stack, d *appsv1.Deployment) (name string) {
 	t.Helper()
 	planetest.Eventually(t, d.Name+" has one pod", func(ctx context.Context) error {

@@ -40,7 +40,7 @@ func wish(t *testing.T, s *stacktest.Stack, change func(*karpv1.NodePool)) {
 	})
 }
 
-// claims are all NodeClaims, by name.
+// claims returns the names of all NodeClaims.
 func claims(t *testing.T, s *stacktest.Stack) map[string]bool {
 	t.Helper()
 	var list karpv1.NodeClaimList
@@ -54,7 +54,7 @@ func claims(t *testing.T, s *stacktest.Stack) map[string]bool {
 	return out
 }
 
-// replaced waits until none of the claims is left, and others are.
+// replaced waits until all of the claims are gone and others exist.
 func replaced(t *testing.T, s *stacktest.Stack, old map[string]bool) {
 	t.Helper()
 	planetest.Eventually(t, "the machines are replaced", func(ctx context.Context) error {
@@ -102,7 +102,7 @@ func TestMachinesGoOnlyInTheirPoolsWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-stays: // nobody needs it, and its window is closed
+	case <-stays: // the node is empty, and its window is closed
 	case <-time.After(time.Minute):
 		t.Fatal("no machine stays for its window")
 	}
@@ -116,7 +116,7 @@ func TestMachinesGoOnlyInTheirPoolsWindow(t *testing.T) {
 	gone(t, s)
 }
 
-// ahead is a clock that goes before the API server's: what was made a moment ago is old.
+// ahead is a clock that runs ahead of the API server's: new objects are already old.
 type ahead struct {
 	clock.Real
 	by time.Duration
@@ -124,8 +124,8 @@ type ahead struct {
 
 func (a ahead) Now() time.Time { return time.Now().Add(a.by) }
 
-// A machine is replaced when a DaemonSet grows beyond what is free on it, and again when it is older than its pool
-// wants: the next one is there first.
+// A node is replaced when a DaemonSet outgrows its free capacity, and again when it exceeds its pool's maximum age:
+// the replacement is ready first.
 func TestMachinesAreReplacedForADaemonSetAndForTheirAge(t *testing.T) {
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
@@ -160,7 +160,7 @@ func TestMachinesAreReplacedForADaemonSetAndForTheirAge(t *testing.T) {
 	running(t, s.Client, web)
 }
 
-// free is the most CPU, in millicores, that is free on one of the machines.
+// free returns the most CPU, in millicores, that is free on a single node.
 func free(t *testing.T, s *stacktest.Stack) (most int64) {
 	t.Helper()
 	ctx := context.Background()

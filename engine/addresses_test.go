@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// withSubnets gives a random cluster subnets that are nearly used up, and types that take several addresses at once.
+// withSubnets gives a random cluster nearly exhausted subnets, and types that take several addresses at once.
 func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 7))
 	out := *s
@@ -41,7 +41,7 @@ func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
 	slices.SortFunc(out.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })
 	for i := range out.Pools {
 		if r.IntN(4) == 0 {
-			continue // nothing is known of its subnets
+			continue // its subnets are unknown
 		}
 		out.Pools[i].Subnets = []string{}
 		for _, x := range out.Subnets {
@@ -53,8 +53,8 @@ func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
 	return model.Canonical(&out)
 }
 
-// No plan starves a subnet, whichever types and zones its launches get, and every pod that waits for addresses is told
-// so.
+// No plan exhausts a subnet, whichever types and zones its launches get, and every pod that waits for addresses has
+// that as its reason.
 func TestNoPlanStarvesASubnet(t *testing.T) {
 	waits, launched := 0, 0
 	for seed := range uint64(1500) {
@@ -76,5 +76,25 @@ func TestNoPlanStarvesASubnet(t *testing.T) {
 	}
 	if waits < 100 || launched < 300 {
 		t.Errorf("only %d pods wait for addresses, %d launches", waits, launched)
+	}
+}
+
+// Pods that prefer a zone get nodes in another one once the zone's subnet has too few addresses for one more. There are
+// too many of them for a second solve.
+func TestPreferredZoneWithoutAddressesStopsNoLaunch(t *testing.T) {
+	s, policy := clusterOf(t, `
+subnet s-a zone=a free=200
+subnet s-b zone=b free=9000
+type m cpu=2 memory=8Gi pods=29 addresses(9=20, 27=30) offers(a on-demand 0.1, b on-demand 0.1)
+pool p
+pods 250 web cpu=1500m ports(8080) prefer(50 zone=a)
+`)
+	plan := engine.Provision(s, policy)
+	zones := map[string]int{}
+	for i := range plan.Launches {
+		zones[plan.Launches[i].Chosen.Zone]++
+	}
+	if len(plan.Unplaced) > 0 || zones["a"] != 10 || zones["b"] != 240 {
+		t.Errorf("launches by zone: %v, want 10 in a and 240 in b; %d pods wait", zones, len(plan.Unplaced))
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// consolidate removes nodes whose pods cost less elsewhere: first groups of nodes, then single ones. Where it stops
-// for lack of steps, the next call continues from After; if drift used up all steps, it does not start at all.
+// consolidate removes nodes whose pods cost less elsewhere: first groups of nodes, then single ones. If it runs out
+// of steps, the next call continues from After; if drift used up all steps, it does not start at all.
 func (r *run) consolidate() {
 	c := &consolidation{proposals: &proposals{savings: &savings{run: r, totals: r.poolTotals()}}}
 	candidates := c.candidates()
@@ -27,8 +27,8 @@ func (r *run) consolidate() {
 	c.singly(candidates)
 }
 
-// consolidation is the state of one call. Its parts: savings judge what a command saves, proposals find replacements,
-// and consolidation itself chooses candidates and groups.
+// consolidation is the state of one call. Its parts: savings judges what a command saves, proposals finds
+// replacements, and consolidation itself chooses candidates and groups.
 type consolidation struct {
 	*proposals
 }
@@ -58,8 +58,8 @@ func (c *consolidation) candidates() []*model.Node {
 	})
 }
 
-// sort puts the candidates first that may save most for what moving their pods costs. A node may save its price beyond
-// what its pods are worth: see worthsOf.
+// sort orders candidates by what they may save relative to the cost of moving their pods, largest first. A node can
+// save at most its price less what its pods are worth: see worthsOf.
 func (c *consolidation) sort(candidates []*model.Node) {
 	if c.known.serves(candidates, len(c.commands)) {
 		c.worth = c.known.worth
@@ -148,7 +148,7 @@ func (c *consolidation) alone(n *model.Node) model.Reason {
 		return reason
 	}
 	if reason := c.worthIt([]*model.Node{n}, c.effective(n)); reason.Rule != "" {
-		return reason // not even if nothing had to take its place
+		return reason // not even without a replacement
 	}
 	p, reason := c.propose([]*model.Node{n})
 	if reason.Rule == "" {

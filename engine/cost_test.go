@@ -8,11 +8,11 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// What a region's catalogue could do at best is known from below; the search must come near it.
+// The lower bound says what a region's catalogue allows at best; the search must come near it.
 func TestPlansAreNearTheirBound(t *testing.T) {
 	for _, c := range []struct {
 		pods, shapes int
-		atMost       float64 // of the lower bound
+		atMost       float64 // as a multiple of the lower bound
 	}{{100, 1, 1.06}, {1000, 1, 1.03}, {1000, 30, 1.12}, {1000, 300, 1.08}} {
 		s := gen.Large(c.pods, c.shapes)
 		plan := engine.Provision(s, model.Policy{})

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// bothPlans are the plans of Provision and Disrupt as JSON.
+// bothPlans returns the plans of Provision and Disrupt as JSON.
 func bothPlans(t *testing.T, s *model.Snapshot, policy model.Policy) []byte {
 	t.Helper()
 	text, err := json.Marshal([]model.Plan{engine.Provision(s, policy), engine.Disrupt(s, policy)})
@@ -23,7 +23,7 @@ func bothPlans(t *testing.T, s *model.Snapshot, policy model.Policy) []byte {
 	return text
 }
 
-// samples are snapshots of every kind, with policies.
+// samples returns snapshots of every kind, with policies.
 func samples() (snapshots []*model.Snapshot, policies []model.Policy) {
 	add := func(s *model.Snapshot, p model.Policy) {
 		snapshots, policies = append(snapshots, s), append(policies, p)
@@ -38,7 +38,7 @@ func samples() (snapshots []*model.Snapshot, policies []model.Policy) {
 	return snapshots, policies
 }
 
-// little are samples of which a hundred plans are made in a moment.
+// little returns samples small enough to plan a hundred times quickly.
 func little() (snapshots []*model.Snapshot, policies []model.Policy) {
 	add := func(s *model.Snapshot, p model.Policy) {
 		snapshots, policies = append(snapshots, s), append(policies, p)
@@ -111,7 +111,7 @@ func TestPlanIsTheSameAfterJSON(t *testing.T) {
 	}
 }
 
-// The engine runs in a browser too: nothing in it may need an operating system.
+// The engine also runs in a browser, so nothing in it may need an operating system.
 func TestEngineBuildsForTheBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the standard library for another machine")

@@ -10,27 +10,27 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// Disrupt names the nodes to remove: those that nobody needs at once, and by a Command, once their pods have
-// somewhere to go, those that have drifted or whose pods cost less elsewhere. It says about every other candidate why
-// it stays; a node on which a pending pod would be placed does. It looks at a limited number of nodes whose pods have
-// to move, drifted ones first; Plan.After is where it stopped.
+// Disrupt plans which nodes to remove. Nodes that are not needed are removed at once. Nodes that have drifted, or
+// whose pods cost less elsewhere, are removed by a Command once their pods have somewhere to go. The plan says why
+// every other candidate stays, such as a node on which a pending pod would be placed. Disrupt tries a limited number
+// of nodes whose pods have to move, drifted ones first; Plan.After is where it stopped.
 func Disrupt(s *model.Snapshot, p model.Policy) model.Plan { return NewSearch(s, p).From(p.After) }
 
-// Disrupter is Disrupt of one snapshot after another. What-ifs that it planned for the last one cost little. It must
-// not be used by several goroutines at once.
+// Disrupter runs Disrupt on one snapshot after another. It remembers the what-ifs of the previous snapshot, which are
+// cheap to plan again. It must not be used by several goroutines at once.
 type Disrupter struct{ memory *solve.Memory }
 
 // NewDisrupter returns a Disrupter that has planned nothing yet.
 func NewDisrupter() *Disrupter { return &Disrupter{solve.NewMemory()} }
 
-// Disrupt is the function Disrupt.
+// Disrupt does what the function Disrupt does.
 func (x *Disrupter) Disrupt(s *model.Snapshot, p model.Policy) model.Plan {
 	return x.NewSearch(s, p).From(p.After)
 }
 
-// NewSearch is the function NewSearch. Only the newest Search of a Disrupter may be used.
+// NewSearch does what the function NewSearch does. Only the newest Search of a Disrupter may be used.
 func (x *Disrupter) NewSearch(s *model.Snapshot, p model.Policy) *Search {
-	if p.After == (model.Cursor{}) { // the nodes' turns begin anew
+	if p.After == (model.Cursor{}) { // a new round over the nodes begins
 		x.memory.Forget()
 	}
 	search := NewSearch(s, p)
@@ -38,13 +38,13 @@ func (x *Disrupter) NewSearch(s *model.Snapshot, p model.Policy) *Search {
 	return search
 }
 
-// Search is Disrupt of one snapshot, piece by piece. It computes once what is the same for each piece. It must not be
-// used by several goroutines at once.
+// Search runs Disrupt on one snapshot, piece by piece. It computes once what all pieces share. It must not be used by
+// several goroutines at once.
 type Search struct {
 	s         *model.Snapshot
 	policy    model.Policy
-	projected *projection // before anything is proposed; nil if it must be made
-	run       *run        // not begun
+	projected *projection // before anything is proposed; nil if it must be computed
+	run       *run        // not begun; From starts copies of it
 	known     known
 	memory    *solve.Memory // of what-ifs; nil = none
 }
@@ -59,7 +59,7 @@ func NewSearch(s *model.Snapshot, policy model.Policy) *Search {
 }
 
 // From is Disrupt with Policy.After set to after. It applies the methods in karpenter.sh's order: emptiness, surplus
-// and drift of static pools, drift, consolidation. Each plans with the cluster as the earlier ones leave it.
+// and drift of static pools, drift, consolidation. Each method plans with the cluster as the earlier ones leave it.
 func (x *Search) From(after model.Cursor) model.Plan {
 	if x.projected == nil {
 		x.projected = newProjection(x.s, x.policy)
@@ -78,12 +78,13 @@ func (x *Search) From(after model.Cursor) model.Plan {
 	d.drift()
 	r.consolidate()
 	if len(r.removals)+len(r.commands) > 0 {
-		x.projected = nil // it is the one after that
+		x.projected = nil // it now includes what was proposed
 	}
 	return r.plan()
 }
 
-// A call has so many steps. A plan takes one step, a plan that may launch nodes takes launchSteps.
+// The steps of a call: defaultWhatIfs unless Policy.MaxWhatIfs says otherwise. A plan takes one step; a plan that may
+// launch nodes takes launchSteps.
 const (
 	defaultWhatIfs = 100
 	launchSteps    = 5
@@ -97,8 +98,8 @@ type run struct {
 	projected *projection
 	known     *known
 
-	candidates []*model.Node // disruptable nodes, dearest first
-	eventual   []*model.Node // nodes disruptable only by methods that do not wait for pods with a deadline
+	candidates []*model.Node // disruptable nodes, most expensive first
+	eventual   []*model.Node // nodes that only drift may remove: it does not wait for their pods, which have a deadline
 	gone       map[string]int
 	taken      map[string]bool // nodes to remove, by name
 	reasons    map[string]model.Reason
@@ -166,7 +167,7 @@ func byName(nodes []*model.Node) []*model.Node {
 	return slices.SortedFunc(slices.Values(nodes), func(a, b *model.Node) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// begin returns a run at the cursor that has proposed nothing yet.
+// begin returns a copy of the run that starts at the cursor and has proposed nothing yet.
 func (r *run) begin(after model.Cursor, w *projection) *run {
 	out := *r
 	out.policy.After, out.after, out.projected = after, after, w
@@ -193,15 +194,16 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 	return model.Reason{}
 }
 
-// free returns the nodes that no command or removal takes yet.
+// free returns the nodes that no command or removal takes yet: those of static pools if static is set, else the
+// others.
 func (r *run) free(nodes []*model.Node, static bool) []*model.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *model.Node) bool {
 		return r.taken[n.Name] || r.pools[n.Pool].Static != static
 	})
 }
 
-// overBudget reports that the pool's budget allows no further removal; the zero Reason if it does. Removals by other
-// methods count too, since one budget may apply to several.
+// overBudget returns why the pool's budget allows no further removal, or the zero Reason if it allows one. Removals
+// by other methods count too, since one budget may apply to several.
 func (r *run) overBudget(n *model.Node, allowed int) model.Reason {
 	if r.gone[n.Pool] < allowed {
 		return model.Reason{}
@@ -257,7 +259,7 @@ func occupied(n *model.Node) bool {
 	return slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return p.Occupies() })
 }
 
-// movingCost returns the cost of removing a node: 1000, and the eviction costs of its pods that move. A negative
+// movingCost returns the cost of removing a node: 1000 plus the eviction costs of its pods that move. A negative
 // eviction cost counts as zero (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 func movingCost(n *model.Node) int64 {
 	cost := int64(1000)

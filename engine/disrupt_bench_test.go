@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// underused is a cluster of so many nodes, each planned for ten pods of 50 shapes, of which every keep-th pod is
-// still there: nearly all nodes are too large, and few pods fit on fewer of them.
+// underused returns a cluster of the given number of nodes, each planned for ten pods of 50 shapes, of which every
+// keep-th pod is left: nearly all nodes are too large, and the few pods fit on fewer nodes.
 func underused(nodes, keep int) *model.Snapshot {
 	s := gen.Large(nodes*10, 50)
 	p := &s.Pools[0]
@@ -49,10 +49,10 @@ func underused(nodes, keep int) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// One call of Disrupt on 500 nodes with 5,000 pods, as it is made between two answers to pods. Processor time on
-// the project's 2-core box, 22 November 2026: "nothing to do" 1 ms; "underused" 0.8 s for 8 commands that take 230
-// nodes; "hardly used" 0.2 s for 457 nodes; "drifted" 0.2 s for the 20 commands of one call, each a plan of its
-// own with a replacement among 576 types; "drifted with nowhere to go", 1,000 nodes, 0.2 s.
+// One call of Disrupt on 500 nodes with 5,000 pods, as the controller makes it between two provisioning plans.
+// Processor time on the project's 2-core box, 22 November 2026: "nothing to do" 1 ms; "underused" 0.8 s for 8
+// commands that remove 230 nodes; "hardly used" 0.2 s for 457 nodes; "drifted" 0.2 s for the 20 commands of one call,
+// each a plan of its own with a replacement among 576 types; "drifted with nowhere to go", 1,000 nodes, 0.2 s.
 func BenchmarkDisrupt(b *testing.B) {
 	for _, c := range []struct {
 		name        string

@@ -13,14 +13,16 @@ import (
 // drift is the method that replaces drifted, expired and crowded-out nodes.
 type drift struct{ *run }
 
-// drift replaces nodes that have cause, one command each, within the budgets; pools take turns (see byTurns). Empty
-// nodes are removed at once, other nodes when their pods have places, preferably on nodes that need no replacement
-// themselves. Nodes removed as empty count against the same budget. Searching for places takes the steps: if they run
-// out, the next call continues from After.
+// drift replaces the nodes that have a cause, one command each, within the budgets; pools take turns (see byTurns).
+// Empty nodes are removed at once, other nodes once their pods fit elsewhere, preferably on nodes that need no
+// replacement themselves. Nodes removed as empty count against the same budget. Searching for capacity uses up steps:
+// if they run out, the next call continues from After.
 func (r *drift) drift() {
 	looked := readLookedAt(r.policy.After.Drifted)
 	atOnce := func(n *model.Node) bool { return !occupied(n) && !r.projected.buffered[n.Name] }
-	for _, n := range r.byTurns(r.replaceable(false), looked, atOnce) {
+	all := r.replaceable(false)
+	slices.SortFunc(all, r.byDriftKey)
+	for _, n := range r.byTurns(all, looked, atOnce) {
 		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
 		switch {
 		case reason.Rule != "":
@@ -45,12 +47,14 @@ func (r *drift) drift() {
 	}
 }
 
-// driftKey orders nodes by the time since which they are to be replaced, as upstream
-// (pkg/controllers/disruption/drift.go), then by name.
+// driftKey returns the sort key of a node: the time since which it is due for replacement, as upstream
+// (pkg/controllers/disruption/drift.go), then its name.
 func (r *drift) driftKey(n *model.Node) string {
 	_, since := cause(r.s, &r.pools[n.Pool].Disruption, n)
 	return since.UTC().Format(time.RFC3339) + "/" + n.Name
 }
+
+func (r *drift) byDriftKey(a, b *model.Node) int { return cmp.Compare(r.driftKey(a), r.driftKey(b)) }
 
 // replace proposes to replace a node, or returns why it cannot be replaced.
 func (r *drift) replace(n *model.Node) model.Reason {
@@ -70,11 +74,10 @@ func (r *drift) replace(n *model.Node) model.Reason {
 }
 
 // byTurns orders nodes so that their pools take turns: the first node of each pool, then the second of each. A pool
-// with a thousand drifted nodes, or with some that cannot move, delays no other pool. Nodes of a pool are in the order
-// of driftKey. Pools that have had no turn yet come first. Nodes that can be removed at once, or that had their turn,
-// come before all turns.
+// with a thousand drifted nodes, or with some that cannot move, delays no other pool. Nodes of a pool stay in their
+// order: that of driftKey if the pool's turns go on in a later call, from looked. Pools that have had no turn yet come
+// first. Nodes that can be removed at once, or that have had their turn, come before all turns.
 func (r *drift) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.Node) bool) []*model.Node {
-	slices.SortFunc(all, r.byDrift)
 	turn, next := make(map[*model.Node]int, len(all)), map[string]int{}
 	for _, n := range all {
 		if atOnce(n) || looked.has(n.Pool, r.driftKey(n)) {
@@ -90,7 +93,7 @@ func (r *drift) byTurns(all []*model.Node, looked lookedAt, atOnce func(*model.N
 	return all
 }
 
-// lookedAt is the driftKey of the node that was looked at last, by pool.
+// lookedAt maps each pool to the driftKey of the node that was tried last.
 type lookedAt map[string]string
 
 // readLookedAt parses a cursor; it ignores what it cannot parse.
@@ -113,11 +116,12 @@ func (l lookedAt) String() string {
 	return strings.Join(all, ",")
 }
 
-// has reports whether the pool's node with the key was looked at.
+// has reports whether the pool's node with the key has been tried.
 func (l lookedAt) has(pool, key string) bool { return key <= l[pool] }
 
-// cause returns the method that replaces a node even if it is worth its price, and since when; "" if there is none.
-// The node has drifted or, if its pool asks for that, is too old or has no room for a DaemonSet's pod.
+// cause returns the method that replaces a node even if the node is worth its price, and the time since which the
+// method applies; "" if none does. The node has drifted or, if its pool enables that, is too old or has no room for a
+// DaemonSet's pod.
 func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.Method, time.Time) {
 	switch {
 	case n.Drifted != "":
@@ -149,8 +153,8 @@ func tooFull(n *model.Node) bool {
 	return slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
 }
 
-// noHelp rejects a plan that replaces a node without room for a DaemonSet's pod by another node of the same type: that
-// type has less room than the catalog says.
+// noHelp rejects a plan that replaces a node without room for a DaemonSet's pod with another node of the same type:
+// that type has less room than the catalog says.
 func (r *drift) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 	moving := 0
 	for i := range n.Pods {
@@ -167,9 +171,9 @@ func (r *drift) noHelp(n *model.Node, plan *model.Plan) model.Reason {
 	return model.Reason{}
 }
 
-// outdated reports whether the node is to be replaced.
+// outdated reports whether the node is due for replacement.
 func (w *projection) outdated(n *model.Node) bool {
-	var d model.DisruptionPolicy // of a node without a pool only drift is known
+	var d model.DisruptionPolicy // for a node without a pool only drift is known
 	if p := w.s.Pool(n.Pool); p != nil {
 		d = p.Disruption
 	}

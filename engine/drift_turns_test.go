@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Drifted nodes of a hundred pools, none of which can go anywhere: piece by piece each node is looked at once,
-// and none a second time before every pool had its first turn, its oldest.
+// Drifted nodes of a hundred pools, none of whose pods fit anywhere else: piece by piece each node is evaluated once,
+// and no pool has a second turn before every pool has had its first, with its oldest drifted node.
 func TestPoolsTakeTurnsAcrossPieces(t *testing.T) {
 	const pools, each = 100, 3
 	var text strings.Builder
@@ -54,5 +54,26 @@ func TestPoolsTakeTurnsAcrossPieces(t *testing.T) {
 		if n != 1 {
 			t.Errorf("%s was looked at %d times", name, n)
 		}
+	}
+}
+
+// Drifted nodes of twenty static pools, none of which may launch a replacement, use up no steps: the drifted node of
+// another pool is replaced.
+func TestStaticPoolsAtTheirLimitStopNoOtherDrift(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("type s4 cpu=4 memory=16Gi pods=30 offers(a on-demand 0.2)\nshape app cpu=3\n")
+	const node = "node n-%s pool=%s type=s4 zone=a capacity-type=on-demand price=0.2 ready=9h " +
+		"drifted=AMIDrifted runs(app-%s as app)\n"
+	for p := range 20 {
+		name := fmt.Sprintf("static-%02d", p)
+		fmt.Fprintf(&text, "pool %s replicas=1 limit(nodes=1) usage(nodes=1) disrupt(drifted=1)\n", name)
+		fmt.Fprintf(&text, node, name, name, name)
+	}
+	text.WriteString("pool web disrupt(drifted=1)\n")
+	fmt.Fprintf(&text, node, "web", "web", "web")
+	s, policy := clusterOf(t, text.String())
+	plan := engine.Disrupt(s, policy)
+	if len(plan.Commands) != 1 || plan.Commands[0].Removals[0].Node != "n-web" {
+		t.Errorf("%d commands, want one that replaces n-web; kept: %v", len(plan.Commands), plan.Kept)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// empties removes nodes whose only pods are those of DaemonSets, finished ones and others that end for good, once their
+// empties removes nodes whose only pods are those of DaemonSets, finished ones and ones that end for good, once their
 // pool's consolidateAfter has passed. A node with room that a CapacityBuffer reserves is not empty.
 func (r *run) empties() {
 	for _, n := range r.free(r.candidates, false) {
@@ -31,8 +31,9 @@ func (r *run) empties() {
 	}
 }
 
-// untilConsolidation returns how much longer the node must stay unchanged. The time starts when it was initialized or
-// its last pod was bound or removed, whichever is later (karpenter.sh/v1 spec.disruption.consolidateAfter).
+// untilConsolidation returns how much longer the node must stay unchanged. The time starts when the node was
+// initialized or its last pod was bound or removed, whichever is later (karpenter.sh/v1
+// spec.disruption.consolidateAfter).
 func (r *run) untilConsolidation(n *model.Node, p *model.Pool) time.Duration {
 	return max(p.Disruption.ConsolidateAfter, 0) - r.s.Now.Sub(quietSince(n))
 }

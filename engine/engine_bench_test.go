@@ -8,9 +8,9 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// 792 types × 3 zones × 2 capacity types, no machines yet; measured on the project's 2-core box (Xeon, go1.26.8,
-// quiet), 21 November 2026: 1pod 2.4 ms, 1000pods1shape 6.9 ms, 1000pods30shapes 62 ms, 1000pods300shapes 208 ms.
-// Most of the time of many shapes goes into the last percents of cost: see engine/solve/internal/binpack.
+// 792 types × 3 zones × 2 capacity types, no nodes yet; measured on the project's 2-core box (Xeon, go1.26.8, quiet),
+// 21 November 2026: 1pod 2.4 ms, 1000pods1shape 6.9 ms, 1000pods30shapes 62 ms, 1000pods300shapes 208 ms. With many
+// shapes most of the time goes into the last per cent of cost: see engine/solve/internal/binpack.
 func BenchmarkProvision(b *testing.B) {
 	for _, c := range []struct {
 		name         string

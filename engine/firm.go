@@ -8,11 +8,11 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// maxFirmer is how often a fragile proposal is planned again.
+// maxFirmer is the maximum number of times that a fragile proposal is planned again.
 const maxFirmer = 6
 
-// firm returns the proposal, or a firmer one for the same nodes that survives kube-scheduler's own choices. As long as
-// a proposal does not survive, its launches are enlarged step by step while they still save enough.
+// firm returns the proposal, or a firmer one for the same nodes that survives kube-scheduler's own choices. While a
+// proposal does not survive, its launches are enlarged step by step, as long as they still save enough.
 func (c *proposals) firm(p *proposal) (*proposal, model.Reason) {
 	first := p
 	reason, wrong := c.fragile(p)
@@ -38,8 +38,8 @@ func (c *proposals) firm(p *proposal) (*proposal, model.Reason) {
 }
 
 // firmer plans again and relies less on free room elsewhere. In order: (1) pods that kube-scheduler would put on
-// launched nodes, or leave without a place, get places on launched nodes; (2) all pods do; (3) room is added for as
-// many more pods as were left. It returns nil if the pods depend on each other, so that they can only be planned
+// launched nodes, or leave pending, go to launched nodes; (2) all pods do; (3) launches get room for as many more
+// pods as were left pending. It returns nil if the pods depend on each other, so that they can only be planned
 // together.
 func (c *proposals) firmer(p *proposal, wrong misplaced) *proposal {
 	q := &proposal{
@@ -80,9 +80,9 @@ func (c *proposals) firmer(p *proposal, wrong misplaced) *proposal {
 	return q
 }
 
-// planFor plans for the proposal's pods: firm pods get places on launched nodes only, and the others keep their
-// places. A plan for one node is cut off at the node's price. A plan for a group is not: if it is too dear, it still
-// shows which nodes of the group should stay.
+// planFor plans for the proposal's pods: firm pods go to launched nodes only, and the others keep their placements. A
+// plan for one node is cut off at the node's price. A plan for a group is not: if it is too expensive, it still shows
+// which nodes of the group should stay.
 func (c *proposals) planFor(p *proposal, policy model.Policy) {
 	below := model.Price(0)
 	if len(p.victims) == 1 || len(p.firm) > 0 {

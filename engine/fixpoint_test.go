@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// carriedOut is the cluster after a plan of Disrupt: nodes are gone, their pods where the plan said, and what was
-// launched is there as what was chosen.
+// carriedOut returns the cluster after a plan of Disrupt: removed nodes are gone, their pods are where the plan
+// placed them, and each launch has become the chosen instance.
 func carriedOut(t *testing.T, s *model.Snapshot, plan model.Plan) *model.Snapshot {
 	t.Helper()
 	going, launches, places := map[string]bool{}, []model.Launch(nil), []model.Placement(nil)
@@ -87,7 +87,8 @@ func price(s *model.Snapshot) (sum model.Price) {
 	return sum
 }
 
-// settles carries plans out until nothing more is wanted, and gives the cluster then. Each plan must save money.
+// settles carries out plans until there is nothing left to do, and returns the final cluster. Each plan must save
+// money.
 func settles(t *testing.T, name string, s *model.Snapshot, policy model.Policy) *model.Snapshot {
 	t.Helper()
 	for range 40 {
@@ -112,7 +113,7 @@ func settles(t *testing.T, name string, s *model.Snapshot, policy model.Policy) 
 	return s
 }
 
-// What a command did must not be undone: consolidation comes to an end, and every step saves money.
+// A command must not be undone by a later plan: consolidation terminates, and every step saves money.
 func TestConsolidationSettles(t *testing.T) {
 	for seed := range uint64(1500) {
 		s, policy := gen.Disruptive(seed), gen.DisruptionPolicy(seed)

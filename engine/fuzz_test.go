@@ -13,10 +13,10 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// manyPods are texts whose plan takes long.
+// manyPods matches texts whose plan takes long.
 var manyPods = regexp.MustCompile(`pods\s+\+?[0-9]{3}`)
 
-// Whatever cluster a text says, there is a plan for it, and it can be judged and told.
+// Whatever cluster a text describes, there is a plan for it, and the plan can be checked and formatted.
 func FuzzEngine(f *testing.F) {
 	for _, pattern := range []string{"testdata/*.txt", "testdata/pending/*.txt"} {
 		files, _ := filepath.Glob(pattern)

@@ -11,9 +11,10 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// hopeless is a cluster of so many pools in which one pod can have a node and so many others, each of a shape of its
-// own, cannot: they want a label that no pool has, a type or a zone that does not exist, more CPU or memory than any
-// type has, more of both together than any type of a family has, or labels that no type has together.
+// hopeless returns a cluster with the given number of pools in which one pod can have a node and the given number of
+// other pods, each of a shape of its own, cannot: they require a label that no pool has, a type or a zone that does
+// not exist, more CPU or memory than any type has, more of both together than any type of a family has, or labels
+// that no type combines.
 func hopeless(pools, pods int) *model.Snapshot {
 	s := gen.Large(1, 1)
 	types := s.Pools[0].Types
@@ -55,9 +56,9 @@ func hopeless(pools, pods int) *model.Snapshot {
 }
 
 // BenchmarkHopelessPods compares how long a plan takes, and how much memory it allocates, in a cluster with ten
-// hopeless pods for each pool and in one without them: "times" is how many times as much, "explain-ms" how long the
-// first piece of their explanation takes afterwards. Measured on two cores, other builds running: with 100 pools and
-// 1,000 hopeless pods 0.8 times as long and 1.06 times the memory, with 1,000 and 10,000 1.4 and 1.3 times. Before
+// hopeless pods for each pool and in one without them: "times" is the ratio, "explain-ms" the duration of the first
+// piece of their explanation afterwards. Measured on two cores, other builds running: with 100 pools and 1,000
+// hopeless pods 0.8 times the duration and 1.06 times the memory, with 1,000 and 10,000 1.4 and 1.3 times. Before
 // hopeless pods were set aside it was 14 and 5 times with 100 pools.
 func BenchmarkHopelessPods(b *testing.B) {
 	for _, pools := range []int{100, 1000} {
@@ -84,7 +85,8 @@ func BenchmarkHopelessPods(b *testing.B) {
 	}
 }
 
-// decide is one plan, which launches a node for the one pod that can have one; how long it took, and what it allocated.
+// decide makes one plan, which launches a node for the only pod that can have one, and returns its duration and
+// allocations.
 func decide(x *engine.Provisioner, s *model.Snapshot) (time.Duration, uint64, model.Plan) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

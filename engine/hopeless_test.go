@@ -8,8 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// What a hopeless pod adds to the work of a plan does not depend on how many pools there are. Allocations stand for
-// work.
+// The extra work for a hopeless pod does not depend on the number of pools. Allocations are the measure of work.
 func TestHopelessPodsCostLittle(t *testing.T) {
 	extra := func(pools int) float64 {
 		x := engine.NewProvisioner()
@@ -24,7 +23,7 @@ func TestHopelessPodsCostLittle(t *testing.T) {
 	}
 }
 
-// The plan for the pod that can have a node is the same with and without hopeless ones beside it.
+// The plan for the pod that can have a node is the same with and without hopeless pods.
 func TestHopelessPodsChangeNoPlan(t *testing.T) {
 	alone, with := engine.Provision(hopeless(3, 0), model.Policy{}), engine.Provision(hopeless(3, 40), model.Policy{})
 	if !reflect.DeepEqual(alone.Launches, with.Launches) || alone.LowerBound != with.LowerBound {
@@ -36,7 +35,7 @@ func TestHopelessPodsChangeNoPlan(t *testing.T) {
 	}
 }
 
-// Explanations are made piece by piece, each once, until a pool changes.
+// Explanations are made in pieces, each once, until a pool changes.
 func TestReasonsAreCached(t *testing.T) {
 	s := hopeless(3, 40)
 	want := engine.Provision(s, model.Policy{})
@@ -52,7 +51,7 @@ func TestReasonsAreCached(t *testing.T) {
 				continue
 			}
 			n++
-			u.Reason.Change, want.Unplaced[i].Reason.Change = model.Change{}, model.Change{} // looked for for some only
+			u.Reason.Change, want.Unplaced[i].Reason.Change = model.Change{}, model.Change{} // searched for some pods only
 			if !reflect.DeepEqual(u, want.Unplaced[i]) {
 				t.Fatalf("%+v, by Provision %+v", u, want.Unplaced[i])
 			}

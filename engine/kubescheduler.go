@@ -11,18 +11,18 @@ import (
 
 // misplaced is what kube-scheduler would do differently from a fragile proposal.
 type misplaced struct {
-	left       []model.Pod    // without a place
+	left       []model.Pod    // left pending
 	onLaunched []model.PodKey // put on launched nodes
 }
 
-// fragile names a pod of a proposal that may be left without a place although the plan has one for it. kube-scheduler
-// does not know the plan: it puts each pod on the node with the largest free share (NodeResourcesFit LeastAllocated,
-// the default). If that failed, another node would be launched, consolidated, and launched again. Pods are tried in
-// several orders.
+// fragile returns a Reason naming a pod of the proposal that may stay pending although the plan places it.
+// kube-scheduler does not know the plan: it puts each pod on the node with the largest free share (NodeResourcesFit
+// LeastAllocated, the default). If a pod stayed pending, another node would be launched, consolidated, and launched
+// again. Pods are tried in several orders.
 func (c *proposals) fragile(p *proposal) (model.Reason, misplaced) {
 	moving := slices.DeleteFunc(slices.Clone(p.moving), func(x model.Pod) bool { return x.Virtual })
 	if len(moving) < 2 {
-		return model.Reason{}, misplaced{} // it has the choice that the plan had
+		return model.Reason{}, misplaced{} // kube-scheduler has the same choice as the plan
 	}
 	return c.survives(p, moving, func(places *solve.Cluster) (state *rules.State, launched []int) {
 		if len(p.plan.Launches) == 0 {
@@ -49,14 +49,14 @@ func ready(s *model.Snapshot, l *model.Launch, pods []model.Pod) model.Node {
 	return n
 }
 
-// orders are the orders in which pods are tried: as they come; the smallest first, which is the worst; and the largest
+// orders are the orders in which pods are tried: as given; the smallest first, which is the worst; and the largest
 // first. If the smallest come first, nodes are ranked by their free share without the pod. Ranked with it, the
 // smallest pods would all go to the largest of the new nodes until the pods for which it was chosen no longer fit.
 var orders = []order{{}, {by: 1, without: true}, {by: -1}}
 
 // order is the order in which pods are placed one after another.
 type order struct {
-	by      int  // 1: the smallest first, -1: the largest first, 0: as they come
+	by      int  // 1: the smallest first, -1: the largest first, 0: as given
 	without bool // nodes are ranked by their free share without the pod
 }
 
@@ -65,8 +65,8 @@ func (o order) sort(shapes []model.Shape, pods []model.Pod) {
 	slices.SortStableFunc(pods, func(a, b model.Pod) int { return o.by * cmp.Compare(size(&a), size(&b)) })
 }
 
-// survives returns a pod that finds no place in one of the orders, and what happens to all pods in that order.
-// launched are the launches as nodes of the state.
+// survives tries each order and returns a Reason naming a pod left pending in one of them, and what happens to all
+// pods in that order. The indices that in returns identify the launches among the nodes of the state.
 func (c *proposals) survives(
 	p *proposal, moving []model.Pod, in func(*solve.Cluster) (*rules.State, []int),
 ) (out model.Reason, wrong misplaced) {
@@ -104,7 +104,7 @@ func (a spare) compare(b spare) int {
 
 func takesPods(n *model.Node) bool { return !n.Deleting && !n.Cordoned }
 
-// ranking is the nodes that accept pods by free share, largest first, then by index.
+// ranking lists the nodes that accept pods by free share, largest first, then by index.
 type ranking struct {
 	nodes   []spare
 	largest model.Resources // maximum of any node
@@ -135,13 +135,13 @@ func (r *ranking) add(at spare) {
 	r.nodes = slices.Insert(r.nodes, i, at)
 }
 
-// least returns a lower bound of the share that the request takes of any node.
+// least returns a lower bound on the share of a node that the request takes, for any node.
 func (r *ranking) least(asks *model.Resources) float64 {
 	const rounding = 1e-9
 	return shareOf(asks, &r.largest) - rounding
 }
 
-// shareOf returns the sum of the fractions of CPU and memory.
+// shareOf returns the sum of the fractions of CPU and memory that the request takes.
 func shareOf(asks, all *model.Resources) (sum float64) {
 	for _, r := range []int{model.CPU, model.Memory} {
 		if all[r] > 0 {
@@ -151,8 +151,9 @@ func shareOf(asks, all *model.Resources) (sum float64) {
 	return sum
 }
 
-// scheduled places pods one after another as kube-scheduler would, reports each place to told, and returns the pods
-// without one. emptiest ranks the nodes by their free share before the call; the nodes in beside are not ranked.
+// scheduled places pods one after another as kube-scheduler would, reports each placement to told, and returns the
+// pods left pending. emptiest ranks the nodes by their free share before the call; the nodes in beside are not
+// ranked.
 func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, beside []int, pods []model.Pod, by order,
 	told func(x model.Pod, node int),
 ) []model.Pod {
@@ -181,7 +182,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, besi
 		}
 		for _, at := range emptiest.nodes {
 			if best.node >= 0 && (at.free-least < best.free || by.without && best.compare(at) < 0) {
-				break // after the pod there is less
+				break // no remaining node ranks higher
 			}
 			if !in[at.node] {
 				try(at.node)
@@ -198,7 +199,7 @@ func scheduled(state *rules.State, shapes []model.Shape, emptiest *ranking, besi
 		return true
 	}
 	waiting, before := slices.Clone(pods), -1
-	for len(waiting) > 0 && len(waiting) != before { // who needs others near waits for them
+	for len(waiting) > 0 && len(waiting) != before { // pods with affinity to others wait for them
 		before = len(waiting)
 		waiting = slices.DeleteFunc(waiting, place)
 	}

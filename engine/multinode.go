@@ -11,7 +11,7 @@ const (
 	maxGroup = 100
 	// maxCommands is the maximum number of such commands in one call.
 	maxCommands = 8
-	// nearly is the tolerance by which a larger command is preferred: its saving per move may be this much smaller.
+	// nearly is the factor by which a smaller group's saving per move must exceed a larger group's to be preferred.
 	nearly = 1.1
 )
 
@@ -40,7 +40,7 @@ func (c *consolidation) acceptParts(p *proposal) {
 	}
 	for _, part := range parts {
 		if slices.ContainsFunc(part, func(n *model.Node) bool { return c.projected.used[n.Name] }) {
-			continue // a part before moves pods there, now that this one is not going at the same time
+			continue // an earlier part now moves pods there, since this node is no longer removed with it
 		}
 		if q, reason := c.propose(part); reason.Rule == "" {
 			c.accept(q)
@@ -48,7 +48,7 @@ func (c *consolidation) acceptParts(p *proposal) {
 	}
 }
 
-// parts returns the groups of nodes whose pods share a launch; nodes that need no launch form one more.
+// parts returns the groups of nodes whose pods share a launch; nodes that need no launch form one more group.
 func (p *proposal) parts() [][]*model.Node {
 	from := map[model.PodKey]string{}
 	for i := range p.moving {
@@ -126,8 +126,8 @@ func (c *consolidation) yield(p *proposal) float64 {
 const maxRepairs = 3
 
 // withoutIdle proposes a command for a group. If the launches equal some of the nodes, it tries again without those
-// nodes; if the proposal does not pay back in time, without the nodes whose pods are too young. It returns nil if that
-// does not succeed.
+// nodes; if the proposal does not pay back in time, without the nodes whose pods are too young. It returns nil if
+// that fails.
 func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 	for range maxRepairs {
 		if len(row) < 2 || c.left <= rest {
@@ -142,7 +142,7 @@ func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 			return nil
 		}
 		fewer := changing(row, p.plan.Launches)
-		c.wait(fewer, reason) // the others would come back as they are
+		c.wait(fewer, reason) // the others would be replaced by equal nodes
 		if reason.Rule == model.RulePayback {
 			need := c.payback(p)
 			fewer = slices.DeleteFunc(slices.Clone(row), func(n *model.Node) bool { return c.remaining(n) < need })
@@ -155,7 +155,7 @@ func (c *consolidation) withoutIdle(row []*model.Node, rest int) *proposal {
 	return nil
 }
 
-// changing returns the nodes, except those that an equal launch would replace.
+// changing returns the nodes except those that a launch of the same offering would replace.
 func changing(row []*model.Node, launches []model.Launch) []*model.Node {
 	again := map[model.OfferingKey]int{}
 	for i := range launches {
@@ -182,13 +182,13 @@ func (c *consolidation) withinBudgets(candidates []*model.Node) []*model.Node {
 	return out
 }
 
-// wait records that a group of nodes would be replaced if it were not for the reason. Of several groups of a node, the
-// one whose reason ends first counts.
+// wait records that a group of nodes would be replaced if it were not for the reason. If a node is in several groups,
+// the one whose reason ends first counts.
 func (c *consolidation) wait(row []*model.Node, reason model.Reason) {
 	switch reason.Rule {
 	case model.RulePayback, model.RuleSmallSaving, model.RuleSpotToSpot, model.RuleBalanced, model.RuleJob:
 	default:
-		return // nothing cheaper takes the place of these nodes
+		return // nothing cheaper can replace these nodes
 	}
 	if len(row) < 2 {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// On instances so small that every plan can be tried, nothing is cheaper than the lower bound, and no plan of the
-// engine is cheaper than the optimum. How far both are from it is printed.
+// On instances small enough to try every plan, no plan is cheaper than the lower bound, and no plan of the engine is
+// cheaper than the optimum. The distances of both from the optimum are logged.
 func TestOptimumIsBetweenBoundAndPlan(t *testing.T) {
 	const instances = 400
 	var above, below float64
@@ -50,7 +50,7 @@ func TestOptimumIsBetweenBoundAndPlan(t *testing.T) {
 	}
 }
 
-// tiny is a cluster without nodes: one pool of at most 4 types in 2 zones, and at most 7 pods under a constraint
+// tiny returns a cluster without nodes: one pool of at most 4 types in 2 zones, and at most 7 pods under a constraint
 // or two.
 func tiny(r *rand.Rand) (*model.Snapshot, model.Policy) {
 	s := &model.Snapshot{ResourceNames: model.WellKnownResources, Pools: []model.Pool{{
@@ -126,9 +126,9 @@ func tinyShape(r *rand.Rand, i int) model.Shape {
 	return x
 }
 
-// optimum is the least that the launched pods can be had for: every way to share them out among nodes is tried, each
-// node as each offering that has room, cheapest plans first, until the judge allows one. No plan dearer than
-// atMost is tried.
+// optimum returns the lowest price of nodes for the launched pods. It tries every partition of the pods into nodes,
+// each node as the cheapest offering with enough capacity in each zone, cheapest plans first, until check.Plan
+// accepts one. It tries no plan that costs atMost or more.
 func optimum(s *model.Snapshot, policy model.Policy, plan model.Plan, atMost model.Price) model.Price {
 	only := *s
 	only.Pending = nil
@@ -155,13 +155,13 @@ type brute struct {
 	s      *model.Snapshot
 	policy model.Policy
 	atMost model.Price
-	bySet  [][]machineOf // by the set of pods on it: the cheapest node that has room, in each zone
+	bySet  [][]machineOf // by the set of its pods: the cheapest node with enough capacity in each zone
 	tried  []sharing
 }
 
 type machineOf struct {
 	set   int
-	price model.Price // as the policy counts
+	price model.Price // under the policy
 	as    model.Candidate
 }
 
@@ -170,7 +170,7 @@ type sharing struct {
 	cost     model.Price
 }
 
-// nodes are the cheapest, by zone, that have room for the pods as far as resources and volumes go.
+// machines returns the cheapest node in each zone that holds the pods' resources and volumes.
 func (b *brute) machines(set int) (out []machineOf) {
 	var asked model.Resources
 	var volumes []string
@@ -211,7 +211,7 @@ func (b *brute) machines(set int) (out []machineOf) {
 	return out
 }
 
-// share gives the pods that are not in done to nodes, in all ways that cost less than atMost.
+// share assigns the pods that are not in done to nodes, in all ways that cost less than atMost.
 func (b *brute) share(done int, cost model.Price, machines []machineOf) {
 	all := len(b.bySet) - 1
 	if done == all {

@@ -16,7 +16,7 @@ type overlay struct {
 	memory *solve.Memory
 }
 
-// look returns the places, computing them first if necessary.
+// look returns the cluster to place pods on, computing it on first use.
 func (v *overlay) look() *solve.Cluster {
 	if v.places == nil {
 		v.places = solve.NewCluster(v.s, v.memory)
@@ -48,7 +48,16 @@ func (v *overlay) exchange(at int, n *model.Node) {
 	}
 }
 
-// without calls f with the places for the pods that leave the victims, which are Deleting during the call.
+// setSubnets replaces the subnets with what launches leave of them.
+func (v *overlay) setSubnets(subnets []model.Subnet) {
+	v.s.Subnets = subnets
+	if v.places != nil {
+		v.places.SetSubnets(subnets)
+	}
+}
+
+// without marks the victims Deleting, calls f with the cluster and the pods that must leave them, and restores the
+// victims.
 func (v *overlay) without(victims []*model.Node, f func(places *solve.Cluster, moving []model.Pod)) {
 	v.look()
 	var at []int

@@ -13,14 +13,17 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// What-ifs share what is known of a cluster, and take back what they did. Each must answer as one that begins anew
-// from the cluster as it would be, whatever was tried before and whatever went since.
+// What-ifs share their knowledge of a cluster and undo their changes. Each must give the same answer as one that
+// starts from scratch on the projected cluster, whatever was tried and removed before.
 func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 	placed, moved, fragile, launches := 0, 0, 0, 0
 	for seed := range uint64(1000) {
 		s, policy := gen.Disruptive(seed), gen.DisruptionPolicy(seed)
 		if seed%2 == 0 {
 			roomy(s)
+		}
+		if seed%3 == 0 {
+			limitAddresses(s, seed)
 		}
 		c := &consolidation{&proposals{savings: &savings{run: &run{
 			s: s, policy: policy, projected: newProjection(s, policy),
@@ -29,7 +32,7 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 		for turn := range 6 {
 			to := destinations{undrifted: random.IntN(2) == 0, settled: random.IntN(2) == 0}
 			if turn%3 == 0 {
-				to = destinations{settled: true} // fragile looks there
+				to = destinations{settled: true} // fragile uses it
 			}
 			victims := some(random, s.Nodes)
 			names := map[string]bool{}
@@ -94,11 +97,38 @@ func TestSharedWhatIfsAnswerAsFreshOnes(t *testing.T) {
 	}
 }
 
-// expectWorld says where the world is not what the plan made of it, or a view not what it would be if it were made now.
+// limitAddresses gives every zone a subnet with addresses for a few nodes.
+func limitAddresses(s *model.Snapshot, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 9))
+	var zones []string
+	for i := range s.Pools {
+		p := &s.Pools[i]
+		p.Types = slices.Clone(p.Types)
+		for k := range p.Types {
+			p.Types[k].Addresses = []model.AddressStep{{Pods: 2, Addresses: 10 + r.Int64N(10)}, {Pods: 30, Addresses: 20}}
+			for _, o := range p.Types[k].Offerings {
+				zones = append(zones, o.Zone)
+			}
+		}
+	}
+	slices.Sort(zones)
+	for _, zone := range slices.Compact(zones) {
+		s.Subnets = append(s.Subnets, model.Subnet{ID: zone, Zone: zone, Free: r.Int64N(150)})
+		for i := range s.Pools {
+			s.Pools[i].Subnets = append(s.Pools[i].Subnets, zone)
+		}
+	}
+}
+
+// expectWorld fails the test if the projected cluster is not what the plan makes of it, or if a cached view differs
+// from a fresh one.
 func (c *consolidation) expectWorld(t *testing.T, seed uint64, want *model.Snapshot) {
 	t.Helper()
 	if c.projected.apart {
 		want.Nodes = slices.DeleteFunc(want.Nodes, func(n model.Node) bool { return strings.HasPrefix(n.Name, "launch ") })
+	}
+	if !slices.Equal(c.projected.now.Subnets, want.Subnets) {
+		t.Fatalf("seed %d: the subnets are %+v, from the beginning %+v", seed, c.projected.now.Subnets, want.Subnets)
 	}
 	for i := range want.Nodes {
 		a, b := c.projected.now.Nodes[i], want.Nodes[i]
@@ -116,7 +146,7 @@ func (c *consolidation) expectWorld(t *testing.T, seed uint64, want *model.Snaps
 	c.projected.views = shared
 }
 
-// lost is what fragile says, one node looked at after the other.
+// lost returns what fragile returns, by evaluating one node after another.
 func lost(s *model.Snapshot) model.PodKey {
 	pods := slices.DeleteFunc(slices.Clone(s.Pending), func(x model.Pod) bool { return x.Virtual })
 	if len(pods) < 2 {
@@ -150,7 +180,7 @@ func lost(s *model.Snapshot) model.PodKey {
 	return model.PodKey{}
 }
 
-// roomy makes nodes larger, and some of them cordoned.
+// roomy makes nodes larger, and cordons some of them.
 func roomy(s *model.Snapshot) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -158,7 +188,7 @@ func roomy(s *model.Snapshot) {
 	}
 }
 
-// some are up to four of the nodes, in no order.
+// some returns up to three of the nodes, in random order.
 func some(random *rand.Rand, nodes []model.Node) (out []*model.Node) {
 	for _, i := range random.Perm(len(nodes))[:min(len(nodes), 1+random.IntN(3))] {
 		if !nodes[i].Deleting {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// A thousand nodes, nearly full, and a thousand pods of 30 shapes that look for room there first. Measured as above:
-// see BenchmarkProvision.
+// A thousand nearly full nodes, and a thousand pods of 30 shapes that try those nodes first. For the conditions of
+// measurement see BenchmarkProvision.
 func BenchmarkProvisionOntoExisting(b *testing.B) {
 	s := gen.Large(1000, 30)
 	t := s.Pools[0].Types[100]
@@ -33,12 +33,12 @@ func BenchmarkProvisionOntoExisting(b *testing.B) {
 	}
 }
 
-// A cluster that runs, with 20 pods on each node, in which one pod, or a thousand of 50 shapes, look for room. All
-// pods have labels; "keeping apart" ones have anti-affinity on hosts or spread over zones, and so do their like that
-// run; "selecting" ones want one of 50 racks. Where nodes are full each of them must be refused, and new ones
-// bought. Measured as above, other builds running: on 1,000, 5,000 and 10,000 nodes 1pod takes 0.3, 0.5, 1.1 ms,
-// 1podKeepingApart 2.9, 5.5, 12 ms, 1000pods50shapes 2.3, 4.8, 4.2 ms, 1000pods50shapesKeepingApart 3.8, 13, 27 ms.
-// Half of what grows for those that keep apart is the reading of 20 pods on each node.
+// A running cluster with 20 pods on each node, and one pending pod, or a thousand of 50 shapes. All pods have labels;
+// "keeping apart" pods have anti-affinity on hosts or spread over zones, as running pods of their app do; "selecting"
+// pods require one of 50 racks. Full nodes must each be rejected, and new ones launched. Measured as above, other
+// builds running: on 1,000, 5,000 and 10,000 nodes 1pod takes 0.3, 0.5, 1.1 ms, 1podKeepingApart 2.9, 5.5, 12 ms,
+// 1000pods50shapes 2.3, 4.8, 4.2 ms, 1000pods50shapesKeepingApart 3.8, 13, 27 ms. Half of the growth for pods that
+// keep apart is the time to read 20 pods on each node.
 func BenchmarkReplan(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000, 10_000} {
 		for _, c := range []struct {
@@ -68,8 +68,8 @@ func BenchmarkReplan(b *testing.B) {
 	}
 }
 
-// running has 200 apps, a third of which spread over zones and a third of which keep apart on hosts; every fifth asks
-// for a zone. Pods of the first ones wait; how says what is special about them, or the nodes.
+// running has 200 apps, of which a third spread over zones, a third have anti-affinity on hosts, and every fifth
+// requires a zone. Pods of the first apps are pending; how modifies these pods, or the nodes.
 func running(nodes, pods, shapes int, how string) *model.Snapshot {
 	const apps = 200
 	s := gen.Large(0, 1)

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// spared returns the snapshot in which moved pods take no slots without an address, and no node's last free slots: a
-// DaemonSet that rolls or comes later needs them.
+// spared returns the snapshot without the pod slots that moved pods must not take: those without an IP address, and
+// the last free slots of larger nodes, which a DaemonSet that is rolled out or added later needs.
 func spared(s *model.Snapshot) *model.Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)
@@ -23,8 +23,8 @@ func spared(s *model.Snapshot) *model.Snapshot {
 	return &out
 }
 
-// unsettled returns why no pods are moved now by a method that could wait; the zero Reason if they may be. What makes
-// room for a DaemonSet's pod does not wait: that of the VPC CNI may be the one that has none.
+// unsettled returns why the method must not move pods now, or the zero Reason if it may. Making room for a
+// DaemonSet's pod does not wait: the pod without room may be the VPC CNI's.
 func (r *run) unsettled(how model.Method) model.Reason {
 	if r.policy.Preflight != model.Enforce || r.s.Unsettled == "" || how == model.CrowdedOut {
 		return model.Reason{}

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// unaddressed gives a third of a random cluster's types too few addresses; in every other cluster pods should not be
-// moved.
+// unaddressed gives a third of a random cluster's types too few addresses; in every other cluster the VPC CNI rolls
+// out, so that pods should not be moved.
 func unaddressed(s *model.Snapshot, seed uint64) *model.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 9))
 	out := *s
@@ -30,8 +30,8 @@ func unaddressed(s *model.Snapshot, seed uint64) *model.Snapshot {
 	return &out
 }
 
-// Under an enforced preflight no plan launches what has too few addresses or moves pods that should not be moved; the
-// judge of plans says so. Pods and nodes that wait for it say that they do, and other decisions go on.
+// Under an enforced preflight no plan launches nodes with too few addresses or moves pods that should not be moved,
+// as check.Plan verifies. Pods and nodes that wait have that as their reason, and other decisions continue.
 func TestAnEnforcedPreflightIsKept(t *testing.T) {
 	refused, held, launched, commands := 0, 0, 0, 0
 	for seed := range uint64(900) {

@@ -9,16 +9,16 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// projection is the cluster as it will be: pending pods are on the nodes where they have places, and proposed commands
-// are done. Pending pods that wait for launches are left out, since they use no existing node.
+// projection is the cluster as it will be: pending pods run on the nodes where they are placed, and proposed commands
+// have been carried out. Pending pods that wait for launches are left out, since they use no existing node.
 type projection struct {
 	s        *model.Snapshot
 	now      *model.Snapshot
-	needed   map[string]bool // nodes on which pending pods have their places
-	buffered map[string]bool // nodes on which reserved capacity has its place
+	needed   map[string]bool // nodes on which pending pods are placed
+	buffered map[string]bool // nodes on which reserved capacity is placed
 	used     map[string]bool // nodes to which commands move pods
 	closed   map[string]bool // nodes to which no pods may be moved
-	apart    bool            // launches do not influence other plans
+	apart    bool            // launches influence other plans only by their addresses
 	views    map[destinations]*overlay
 	memory   *solve.Memory // of what-ifs; nil = none
 }
@@ -39,7 +39,7 @@ func newProjection(s *model.Snapshot, policy model.Policy) *projection {
 	}
 	for i := range s.Nodes {
 		if s.Nodes[i].State != model.Initialized {
-			w.closed[s.Nodes[i].Name] = true // nobody counts on a node that may never be ready
+			w.closed[s.Nodes[i].Name] = true // no plan relies on a node that may never be ready
 		}
 	}
 	w.now = done(s, &plan)
@@ -52,13 +52,14 @@ func (w *projection) close(name string) {
 	clear(w.views)
 }
 
-// apply performs the plan and removes the victims.
+// apply carries out the plan and removes the victims.
 func (w *projection) apply(plan *model.Plan, victims []*model.Node) {
 	for _, p := range plan.Placements {
 		w.used[p.Node] = true
 	}
 	if len(plan.Launches) == 0 || w.apart {
 		w.moveAway(plan.Placements, victims)
+		w.takeAddresses(plan.Launches)
 		return
 	}
 	names := make(map[string]bool, len(victims))
@@ -72,8 +73,19 @@ func (w *projection) apply(plan *model.Plan, victims []*model.Node) {
 	clear(w.views)
 }
 
-// apart reports whether launches influence no other plan: no pods move to launched nodes, no pods depend on the pods
-// they are launched for, and they count against no limits or replicas.
+// takeAddresses takes the addresses of launches from the subnets. It keeps everything computed that it does not change.
+func (w *projection) takeAddresses(launches []model.Launch) {
+	if len(launches) == 0 || len(w.now.Subnets) == 0 {
+		return
+	}
+	w.now.Subnets = solve.AfterLaunches(w.now, launches)
+	for _, v := range w.views { // order does not matter: each is independent
+		v.setSubnets(w.now.Subnets)
+	}
+}
+
+// apart reports whether launches influence no other plan, except that they take addresses from subnets: no pods move to
+// launched nodes, no pods depend on the pods they are launched for, and they count against no limits or replicas.
 func apart(s *model.Snapshot) bool {
 	for i := range s.Pools {
 		if p := &s.Pools[i]; p.Static || p.Limits.NodesSet || rules.Limited(&p.Limits) {
@@ -85,8 +97,8 @@ func apart(s *model.Snapshot) bool {
 	})
 }
 
-// moveAway is apply if launches influence no other plan. It keeps what does not change, with everything computed from
-// it.
+// moveAway moves the pods of a plan whose launches influence no other plan. It keeps the nodes that do not change, and
+// everything computed from them.
 func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 	var moving []model.Pod
 	var changed []int
@@ -114,7 +126,7 @@ func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 		for _, at := range changed {
 			n := w.now.Nodes[at]
 			if n.Deleting = w.shut(to, &n); !n.Deleting && v.s.Nodes[at].Deleting {
-				delete(w.views, to) // it takes pods now, for which the view is not prepared
+				delete(w.views, to) // the node accepts pods again, which the overlay is not prepared for
 				break
 			}
 			v.exchange(at, &n)
@@ -122,14 +134,14 @@ func (w *projection) moveAway(places []model.Placement, victims []*model.Node) {
 	}
 }
 
-// destinations restricts where pods may be moved, beside nodes that are closed.
+// destinations restricts where pods may be moved, in addition to closed nodes.
 type destinations struct {
 	undrifted bool // only to nodes that are not to be replaced themselves
 	settled   bool // only to nodes whose consolidateAfter has passed and that are not empty
 	nowhere   bool // only to launched nodes
 }
 
-// open returns the overlay for plans with such destinations: other nodes accept no pods.
+// open returns the overlay for plans with these destinations; all other nodes accept no pods.
 func (w *projection) open(to destinations) *overlay {
 	if out := w.views[to]; out != nil {
 		return out
@@ -143,7 +155,7 @@ func (w *projection) open(to destinations) *overlay {
 	return w.views[to]
 }
 
-// shut reports whether the node accepts no pods from plans with such destinations.
+// shut reports whether the node accepts no pods from plans with these destinations.
 func (w *projection) shut(to destinations, n *model.Node) bool {
 	return n.Deleting || to.nowhere || w.closed[n.Name] || to.undrifted && w.outdated(n) || to.settled && w.unsettled(n)
 }
@@ -159,8 +171,8 @@ func (w *projection) unsettled(n *model.Node) bool {
 	return after > 0 && w.s.Now.Before(quietSince(n).Add(after)) || !occupied(n)
 }
 
-// done returns the cluster after a plan: pods are where they are placed, launches are nodes in flight with their pods,
-// and nothing is pending.
+// done returns the cluster after a plan: pods are where they are placed, launches are nodes in flight with their pods
+// and addresses, and nothing is pending.
 func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	out := *s
 	out.Pending = nil
@@ -182,7 +194,7 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	if len(plan.Launches) == 0 {
 		return &out
 	}
-	out.Pools = slices.Clone(s.Pools)
+	out.Pools, out.Subnets = slices.Clone(s.Pools), solve.AfterLaunches(s, plan.Launches)
 	for i := range plan.Launches {
 		l := &plan.Launches[i]
 		n := launched(&out, l)
@@ -196,7 +208,7 @@ func done(s *model.Snapshot, plan *model.Plan) *model.Snapshot {
 	return &out
 }
 
-// settle puts a pod on a node, whose list of pods nobody else may share.
+// settle puts a pod on a node, which must not share its list of pods.
 func settle(s *model.Snapshot, n *model.Node, p *model.Pod) {
 	n.Pods = append(n.Pods, model.BoundPod{Pod: *p, EvictionCost: 1000})
 	if p.Shape >= 0 && p.Shape < len(s.Shapes) {

@@ -11,17 +11,17 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// seeds of each generator; every fourth is planned again, in the same and in another order.
+// seeds is the number of seeds of each generator; every fourth is planned again, in the same and in another order.
 const seeds = 5000
 
-// judge checks what the engine says of a snapshot and gives it as JSON.
+// judge checks the engine's plans for a snapshot and returns them as JSON.
 func judge(t *testing.T, seed uint64, s *model.Snapshot, policy model.Policy) string {
 	t.Helper()
 	provision, disrupt := engine.Provision(s, policy), engine.Disrupt(s, policy)
 	for _, plan := range []model.Plan{provision, disrupt} {
 		for _, v := range check.Plan(s, policy, plan) {
 			if v.Unproven && len(plan.Commands) > 0 && len(plan.Commands)+len(s.Pending) > 1 {
-				continue // a command that counts on another or on pods that wait is looked at again before it is carried out
+				continue // a command that depends on another or on pending pods is checked again before it is applied
 			}
 			t.Errorf("seed %d: %s", seed, v.Error())
 		}

@@ -10,13 +10,13 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// minCheaperTypes is how many types must be cheaper before a single spot node is replaced by spot, and how many the
-// launch then names: the replacement is among the cheapest and is not replaced again at once
+// minCheaperTypes is how many instance types must be cheaper before a single spot node is replaced with spot, and how
+// many the launch then lists, so that the replacement is among the cheapest and is not replaced again at once
 // (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 const minCheaperTypes = 15
 
-// tooDear reports, from the worth of the pods, that nodes for them cannot cost less than the victims. Then no plan is
-// needed.
+// tooDear returns a Reason if the worth of the pods shows that nodes for them cannot cost less than the victims. Then
+// no plan is needed.
 func (c *proposals) tooDear(victims []*model.Node, pods []model.Pod) model.Reason {
 	worth, holds := 0.0, c.sum(pods)
 	for i := range pods {
@@ -32,8 +32,8 @@ func (c *proposals) tooDear(victims []*model.Node, pods []model.Pod) model.Reaso
 	return c.nearest(&holds)
 }
 
-// noBargain reports the same for a single victim by comparing its price and size with all offerings. Of several
-// victims some may stay, so only a plan can tell.
+// noBargain does the same for a single victim by comparing its price and the size of its pods with all offerings. If
+// there are several victims, some may stay, so only a plan can tell.
 func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Reason {
 	if len(victims) > 1 {
 		return model.Reason{}
@@ -46,7 +46,7 @@ func (c *proposals) noBargain(victims []*model.Node, pods []model.Pod) model.Rea
 	return notCheaper(model.Launch{Chosen: nearest})
 }
 
-// places returns those of the cluster to which consolidation moves pods.
+// places returns the cluster restricted to the nodes to which consolidation moves pods.
 func (c *proposals) places() *solve.Cluster {
 	return c.projected.open(destinations{settled: true}).look()
 }
@@ -201,7 +201,7 @@ func canBe(l *model.Launch, capacityType string) bool {
 	return !ok || r.Has(capacityType)
 }
 
-// notCheaper names what would have to take the place of the victims.
+// notCheaper returns a Reason that names what would replace the victims.
 func notCheaper(launches ...model.Launch) model.Reason {
 	r := model.Reason{Rule: model.RuleNotCheaper}
 	sum := model.Price(0)
@@ -210,7 +210,7 @@ func notCheaper(launches ...model.Launch) model.Reason {
 		r.BestOf = launches[i].Chosen.Type + " " + launches[i].Chosen.CapacityType
 	}
 	if len(launches) > 1 {
-		r.BestOf = strconv.Itoa(len(launches)) + " machines"
+		r.BestOf = strconv.Itoa(len(launches)) + " nodes"
 	}
 	if len(launches) > 0 {
 		r.Best = inDollars(sum)

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// withReservations gives the pools of a random cluster capacity reservations, some of which they share.
+// withReservations gives the pools of a random cluster capacity reservations, some of them shared.
 func withReservations(s *model.Snapshot, seed uint64) *model.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 11))
 	var all []model.Reservation
@@ -47,7 +47,7 @@ func withReservations(s *model.Snapshot, seed uint64) *model.Snapshot {
 	return model.Canonical(&out)
 }
 
-// No plan takes more of a reservation than there is, whatever else it decides; what is free is used.
+// No plan takes more of a reservation than is free, whatever else it decides; free capacity is used.
 func TestReservationsAreUsedAndNotOverdrawn(t *testing.T) {
 	reserved, bought := 0, 0
 	for seed := range uint64(1200) {
@@ -57,6 +57,9 @@ func TestReservationsAreUsedAndNotOverdrawn(t *testing.T) {
 		}
 		if seed%5 == 0 {
 			s = withSubnets(s, seed)
+		}
+		if seed%4 == 1 {
+			policy.HasPriorityCutoff, policy.PriorityCutoff = true, int32(seed%2000)
 		}
 		judge(t, seed, s, policy)
 		if t.Failed() {

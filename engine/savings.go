@@ -15,8 +15,8 @@ type savings struct {
 	totals map[string]total // of pools that balance
 }
 
-// requiredSaving returns what removing these nodes must save per hour: for each node what its pool asks for, in money
-// or in percent of the node's price, whichever is more.
+// requiredSaving returns what removing these nodes must save per hour: for each node the minimum of its pool, as an
+// amount or as a percentage of the node's price, whichever is larger.
 func (c *savings) requiredSaving(victims []*model.Node) (sum model.Price) {
 	const most = 1 << 40
 	for _, n := range victims {
@@ -27,7 +27,7 @@ func (c *savings) requiredSaving(victims []*model.Node) (sum model.Price) {
 	return sum
 }
 
-// worthIt names a pool for which the saving is not worth the moves; the zero Reason if there is none.
+// worthIt returns why the saving is not worth the moves, or the zero Reason if it is.
 func (c *savings) worthIt(victims []*model.Node, saves model.Price) model.Reason {
 	if reason := c.smallSaving(victims, saves); reason.Rule != "" {
 		return reason
@@ -38,7 +38,7 @@ func (c *savings) worthIt(victims []*model.Node, saves model.Price) model.Reason
 	return c.balanced(victims, saves)
 }
 
-// hopeless returns why the node stays even if nothing had to replace it.
+// hopeless returns why the node would stay even if it needed no replacement.
 func (c *savings) hopeless(n *model.Node) model.Reason {
 	one := []*model.Node{n}
 	if reason := c.smallSaving(one, c.effective(n)); reason.Rule != "" {
@@ -47,7 +47,7 @@ func (c *savings) hopeless(n *model.Node) model.Reason {
 	return c.jobs(one, c.effective(n))
 }
 
-// smallSaving reports that less is saved than the nodes' pools ask for; the zero Reason if it is enough.
+// smallSaving returns a Reason if less is saved than the nodes' pools require, or the zero Reason if it is enough.
 func (c *savings) smallSaving(victims []*model.Node, saves model.Price) model.Reason {
 	least := c.requiredSaving(victims)
 	if saves >= least {
@@ -166,8 +166,8 @@ type unfinished struct {
 	lost float64       // cost of its run so far, in price × seconds
 }
 
-// jobs names a Job's pod that will finish before moving it pays. Waiting for the pod costs what the command would save
-// until then. Moving it costs its run so far, since it starts over, and the nodes that are paid twice during the
+// jobs names a Job's pod that will finish before moving it pays. Waiting for the pod costs what the command would
+// save until then. Moving it costs its run so far, since it starts over, and the nodes that are paid twice during the
 // handover.
 func (c *savings) jobs(victims []*model.Node, saves model.Price) model.Reason {
 	var all []unfinished

@@ -19,8 +19,8 @@ var (
 
 const dashes = "\n----------\n"
 
-// Each scenario is a cluster above a line of dashes and, below, what Provision and Disrupt make of it. codec says how
-// to write one.
+// Each scenario is a cluster above a line of dashes, and below it the plans of Provision and Disrupt. Package
+// scenario documents the format.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) < 25 {

@@ -13,9 +13,9 @@ import (
 // static holds the methods for nodes of static pools.
 type static struct{ *drift }
 
-// surplus removes what static pools have beyond their replicas: first nodes in flight, then empty nodes, then those
-// whose pods are cheapest to move, and last those with pods that must not be disrupted. No budget applies (upstream:
-// pkg/controllers/static/deprovisioning).
+// surplus removes the nodes that static pools have beyond their replicas: first nodes in flight, then empty nodes,
+// then those whose pods are cheapest to move, and last those with pods that must not be disrupted. No budget applies
+// (upstream: pkg/controllers/static/deprovisioning).
 func (r *static) surplus() {
 	for i := range r.s.Pools {
 		p := &r.s.Pools[i]
@@ -103,6 +103,7 @@ func (r *static) staticDrift() {
 			all = append(all, r.driftedOf(p)...)
 		}
 	}
+	slices.SortFunc(all, r.byDrift)
 	none := map[string]model.Reason{} // by pool: why nothing more can be launched
 	for _, n := range r.byTurns(all, nil, func(*model.Node) bool { return false }) {
 		reason := r.overBudget(n, r.pools[n.Pool].Disruption.AllowedDrifted)
@@ -126,29 +127,29 @@ func (r *static) staticDrift() {
 
 // replaceStatic proposes a node of the pool in place of n, or returns why none can be launched.
 func (r *static) replaceStatic(p *model.Pool, n *model.Node) model.Reason {
-	r.left -= launchSteps
 	launches := solve.StaticLaunches(r.projected.now, r.policy, p.Name, 1, "for "+n.Claim)
 	if len(launches) == 0 {
 		return noReplacement(p)
 	}
-	// kube-scheduler finds its pods their places among the pool's nodes
+	r.left -= launchSteps
+	// kube-scheduler places its pods on the pool's nodes
 	r.command(r.cause(n), []*model.Node{n}, model.Plan{Launches: launches})
 	return model.Reason{}
 }
 
-// driftedOf returns the pool's nodes that are to be replaced.
+// driftedOf returns the pool's nodes that are due for replacement.
 func (r *static) driftedOf(p *model.Pool) []*model.Node {
 	return slices.DeleteFunc(r.replaceable(p.Static), func(n *model.Node) bool { return n.Pool != p.Name })
 }
 
-// replaceable returns the nodes that are to be replaced and whose pods allow it.
+// replaceable returns the nodes that are due for replacement and whose pods allow it.
 func (r *drift) replaceable(static bool) []*model.Node {
 	now := slices.DeleteFunc(r.free(r.candidates, static), func(n *model.Node) bool { return r.cause(n) == "" })
 	eventual := slices.DeleteFunc(r.free(r.eventual, static), func(n *model.Node) bool { return n.Drifted == "" })
 	return slices.Concat(now, eventual)
 }
 
-// byDrift orders nodes that are to be replaced: those without pods first, then by driftKey.
+// byDrift orders nodes that are due for replacement: those without pods first, then by driftKey.
 func (r *drift) byDrift(a, b *model.Node) int {
 	if full := occupied(b); occupied(a) != full {
 		if full {
@@ -156,7 +157,7 @@ func (r *drift) byDrift(a, b *model.Node) int {
 		}
 		return 1
 	}
-	return cmp.Compare(r.driftKey(a), r.driftKey(b))
+	return r.byDriftKey(a, b)
 }
 
 // noReplacement returns why a static pool cannot launch one more node.

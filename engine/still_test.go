@@ -13,7 +13,7 @@ pool general disrupt(drifted=9, underused=9)
 shape web cpu=1
 `
 
-// A command about n1 is under way: n1 is tainted, its pods wait for another place.
+// A command about n1 is in progress: n1 is tainted, and its pods wait for other nodes.
 func TestStillTrue(t *testing.T) {
 	for name, c := range map[string]struct {
 		method  model.Method
@@ -43,6 +43,10 @@ pod web-1 as=web from=n1`, ""},
 		"but not one that there is not": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted
 pod web-1 cpu=64 from=n1`, model.RuleNoPlace},
+		"a static pool's pods need not fit": {model.Drifted, `
+pool fixed replicas=1 disrupt(drifted=9)
+node n1 pool=fixed type=c2 zone=a deleting command=x drifted=NodePoolDrifted
+pod web-1 cpu=64 from=n1`, ""},
 		"it is no longer drifted": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting command=x`, model.RuleNotDrifted},
 		"it is gone": {model.Drifted, `

@@ -7,11 +7,12 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// StillTrue returns why a command in progress must not be completed; the zero Reason if it may: its nodes still exist
-// and may be removed, and each pod that has to leave them has a place on a node that exists or is in flight. Pods of
-// drifted nodes may also need nodes that Provision has yet to launch.
+// StillTrue returns why a command in progress must not be completed, or the zero Reason if it may be: its nodes still
+// exist and may be removed, and every pod that has to leave them fits on a node that exists or is in flight. Unless
+// the command consolidates, pods may also go to nodes that Provision has yet to launch. Pods of static pools need not
+// fit: such a pool keeps its size whatever runs there.
 func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Reason {
-	victims := map[string]bool{}
+	victims, static := map[string]bool{}, map[string]bool{}
 	for _, r := range c.Removals {
 		i := s.NodeIndex(r.Node)
 		if i < 0 || s.Nodes[i].Claim != r.Claim {
@@ -19,7 +20,7 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 		}
 		n := &s.Nodes[i]
 		if s.Pool(n.Pool) == nil {
-			// its nodes go with it, and so would what was launched
+			// the pool's nodes are deleted with it, and so would be the launched ones
 			return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
 		}
 		if reason := protected(n, c.Method == model.Drifted); reason.Rule != "" {
@@ -28,10 +29,10 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 		if reason := overtaken(s, n, c.Method); reason.Rule != "" {
 			return reason
 		}
-		victims[r.Node] = true
+		victims[r.Node], static[r.Node] = true, s.Pool(n.Pool).Static
 	}
 	overlay := s.WithExpected().Draining(victims)
-	leaving := func(p model.Pod) bool { return victims[p.From] }
+	leaving := func(p model.Pod) bool { return victims[p.From] && !static[p.From] }
 	if !slices.ContainsFunc(overlay.Pending, leaving) {
 		return model.Reason{}
 	}
@@ -39,8 +40,8 @@ func StillTrue(s *model.Snapshot, policy model.Policy, c model.Command) model.Re
 	return unserved(overlay, draft, c.Method != model.Underutilized, leaving)
 }
 
-// unserved names one of the pods for which a plan has no place or, unless launchesDo, only a node yet to be launched;
-// the zero Reason if there is none.
+// unserved names one of the pods that a plan cannot place or, unless launchesDo, places only on a node yet to be
+// launched; the zero Reason if there is none.
 func unserved(s *model.Snapshot, draft *solve.Draft, launchesDo bool, of func(model.Pod) bool) model.Reason {
 	those := map[model.PodKey]bool{}
 	for _, p := range s.Pending {
@@ -72,8 +73,8 @@ func noPlace(u model.Unplaced) model.Reason {
 	}
 }
 
-// protected returns what on the node must not be disrupted. If pods have a deadline, eventual methods do not wait for
-// them.
+// protected returns why the node or a pod on it must not be disrupted. If the node has a deadline, eventual methods
+// do not wait for its pods.
 func protected(n *model.Node, eventual bool) model.Reason {
 	if n.DoNotDisrupt {
 		return model.Reason{Rule: model.RuleDoNotDisrupt, Object: "node " + n.Name}

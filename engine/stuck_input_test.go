@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// A price that falls to a tenth moves the pods once; that it rises again moves nobody: a node counts for what it
-// cost when it was bought.
+// A price that falls to a tenth moves each pod once; when it rises again, no pod moves: a node counts at the price at
+// which it was launched.
 func TestPriceJumpsMoveNoPodTwice(t *testing.T) {
 	s, policy := clusterOf(t, `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
@@ -44,7 +44,7 @@ node n2 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 	}
 }
 
-// A pool that is deleted while a command of it is under way: the command is undone.
+// If a pool is deleted while one of its commands is in progress, the command is undone.
 func TestCommandEndsWithItsPool(t *testing.T) {
 	s, policy := clusterOf(t, `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
@@ -69,7 +69,7 @@ node n1 pool=general type=m8 zone=a capacity-type=on-demand price=0.4 ready=5h r
 	}
 }
 
-// What keeps every node where it is keeps it there for a day, and says why.
+// Constraints that protect every node keep protecting it for a day, and Kept has the reason.
 func TestProtectedPodsKeepTheirNodes(t *testing.T) {
 	const types = `
 type m8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
@@ -79,7 +79,7 @@ shape web cpu=1
 	for name, c := range map[string]struct {
 		cluster string
 		want    model.Rule
-		says    string // to whoever asks why the node is still there
+		says    string // the reason why the node is kept
 	}{
 		"one budget allows nine, another none: the least counts": {
 			`pool general disrupt(underused=0, empty=9, drifted=9)

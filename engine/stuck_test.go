@@ -15,16 +15,16 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// course is what became of a cluster that was looked at every quarter of an hour.
+// course is the history of a cluster that was planned every quarter of an hour.
 type course struct {
-	rounds, moves, launches int // in which something was done; pods that moved; nodes
+	rounds, moves, launches int // plans with changes; moved pods; launched nodes
 	end                     *model.Snapshot
 }
 
 const lookEvery = 15 * time.Minute
 
-// until carries plans out until nothing is wanted for an hour, within a day. Pods that move are new ones; where they
-// go is said by place, which gives the next cluster.
+// until carries out plans for up to a day, until there is nothing to do for an hour. Moved pods are new pods; place
+// decides where they go and returns the next cluster.
 func until(t *testing.T, s *model.Snapshot, policy model.Policy,
 	place func(*model.Snapshot, model.Plan) *model.Snapshot,
 ) course {
@@ -55,7 +55,7 @@ func until(t *testing.T, s *model.Snapshot, policy model.Policy,
 	return c
 }
 
-// began makes pods that are on another node than before new ones, and counts them and new nodes.
+// began restarts the age of pods that are on another node than before, and counts them and the new nodes.
 func began(before, after *model.Snapshot) (moved, machines int) {
 	on, there := map[model.PodKey]string{}, map[string]bool{}
 	for i := range before.Nodes {
@@ -81,13 +81,14 @@ func began(before, after *model.Snapshot) (moved, machines int) {
 	return moved, machines
 }
 
-// asPlanned puts every pod where the plan says.
+// asPlanned places every pod as planned.
 func asPlanned(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot {
 	return func(s *model.Snapshot, plan model.Plan) *model.Snapshot { return carriedOut(t, s, plan) }
 }
 
-// asScheduled has kube-scheduler place the pods that move: in the order of their names, each on the node of which
-// it leaves most (NodeResourcesFit LeastAllocated), whatever the plan says. What finds no place is provisioned for.
+// asScheduled places moving pods as kube-scheduler does: in the order of their names, each on the node that it leaves
+// with the most free capacity (NodeResourcesFit LeastAllocated), whatever the plan says. Pods that fit nowhere are
+// provisioned for.
 func asScheduled(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot {
 	return func(s *model.Snapshot, plan model.Plan) *model.Snapshot {
 		out := carriedOut(t, s, plan)
@@ -119,7 +120,7 @@ func asScheduled(t *testing.T) func(*model.Snapshot, model.Plan) *model.Snapshot
 		}
 		for i := range more.Launches {
 			n := launchedNode(out, &more.Launches[i])
-			// pods that moved are new ones, so it is not the launch that was for them
+			// moved pods are new pods, so this launch differs from the plan's launch for them
 			n.Name, n.Claim = n.Name+"-again", n.Claim+"-again"
 			for _, k := range more.Launches[i].Pods {
 				at := slices.IndexFunc(moving, func(p model.BoundPod) bool { return p.PodKey == k })
@@ -163,7 +164,7 @@ func clusterOf(t *testing.T, text string) (*model.Snapshot, model.Policy) {
 	return s, policy
 }
 
-// A node whose pods need two cheaper ones is replaced by them, once (kubernetes-sigs/karpenter 1442).
+// A node whose pods fit on two cheaper nodes is replaced by them, once (kubernetes-sigs/karpenter 1442).
 func TestNodeIsReplacedByTwoCheaperOnes(t *testing.T) {
 	s, policy := clusterOf(t, `
 type s2 cpu=2 memory=8Gi pods=30 offers(a on-demand 0.1)
@@ -180,8 +181,8 @@ node n1 pool=general type=s16 zone=a capacity-type=on-demand price=0.8 ready=2h
 	}
 }
 
-// Fifty under-used nodes, of which those that cost most for their pods cannot be had cheaper: the others become
-// fewer larger ones (aws/karpenter-provider-aws 9207).
+// Of fifty under-used nodes, those that cost most for their pods cannot be replaced by cheaper ones: the others are
+// consolidated into fewer larger ones (aws/karpenter-provider-aws 9207).
 func TestConsolidationPassesNodesThatCannotMove(t *testing.T) {
 	text := `
 type s8 cpu=8 memory=32Gi pods=60 offers(a on-demand 0.4)
@@ -198,13 +199,13 @@ shape alone cpu=1 anti(hostname: app=alone) labels(app=alone)
 	}
 	s, policy := clusterOf(t, text)
 	c := until(t, s, policy, asPlanned(t))
-	// Ten nodes that cannot go take twenty of the pods, six larger ones the other sixty: $4 and 6 x $1.45.
+	// The ten nodes that cannot be removed take twenty of the pods, six larger ones the other sixty: $4 and 6 x $1.45.
 	if c.rounds != 1 || c.moves != 80 || price(c.end) != 12_700_000 {
 		t.Errorf("%d rounds, %d moves, from %d to %d", c.rounds, c.moves, price(s), price(c.end))
 	}
 }
 
-// churning is a well-packed cluster of xlarge nodes of which some pods have just gone.
+// churning returns a well-packed cluster of xlarge nodes from which some pods have just been deleted.
 func churning(seed uint64) *model.Snapshot {
 	r := rand.New(rand.NewPCG(seed, 8536))
 	s := &model.Snapshot{Now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), ResourceNames: model.WellKnownResources}
@@ -271,9 +272,9 @@ func churning(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// Where kube-scheduler places pods otherwise than it was counted on, consolidation still comes to an end, and the
-// cluster is cheaper then (aws/karpenter-provider-aws 8536: 14 hours of the same nodes coming and going). Without
-// RuleFragile the worst of these clusters has 830 moves and 233 launches in a day, and goes on.
+// If kube-scheduler places pods differently from the plan, consolidation still terminates, and the cluster ends up
+// cheaper (aws/karpenter-provider-aws 8536: 14 hours of the same nodes coming and going). Without RuleFragile the
+// worst of these clusters has 830 moves and 233 launches in a day, and does not terminate.
 func TestNodesDoNotChurn(t *testing.T) {
 	for seed := range uint64(15) {
 		s := churning(seed)

@@ -17,7 +17,7 @@ pods 2 room cpu=1
 pods 2 web cpu=900m
 `
 
-// served counts the pods that got a place and those that got a node: true are placeholders, false the others.
+// served counts the placed pods and the pods with launches: true are placeholders, false the others.
 func served(s *model.Snapshot, plan model.Plan) (placed, launched map[bool]int) {
 	kind := map[model.PodKey]bool{}
 	for _, p := range s.Pending {
@@ -54,7 +54,7 @@ func TestPlaceholdersGetWhatOthersLeave(t *testing.T) {
 			t.Errorf("%s: %v", name, v)
 		}
 		placed, launched := served(s, plan)
-		// Both real pods share the node that is there; the limit leaves one node, which holds one placeholder.
+		// Both real pods share the existing node; the limit leaves one node, which holds one placeholder.
 		if placed[false] != 2 || placed[true] != 0 || launched[true] != 1 || len(plan.Unplaced) != 1 {
 			t.Errorf("%s: placed %v, launched %v, unplaced %v", name, placed, launched, plan.Unplaced)
 		}

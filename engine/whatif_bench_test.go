@@ -12,9 +12,9 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// settled is a cluster of about so many nodes with 20 pods each, as engine.Provision buys them for deployments of
-// 50 shapes, of which every leave-th pod has gone since (0 = none). Of the shapes, some are bound to a zone, an
-// architecture or on-demand; of those that are not, a quarter spread over zones and a quarter over nodes.
+// settled returns a cluster of about the given number of nodes with 20 pods each, as engine.Provision launches them
+// for deployments of 50 shapes, from which every leave-th pod has been deleted since (0 = none). Some shapes require
+// a zone, an architecture or on-demand; of the others, a quarter spread over zones and a quarter over nodes.
 func settled(machines, leave int) *model.Snapshot {
 	s := gen.Large(machines*20, 50)
 	for i := range s.Shapes {
@@ -61,7 +61,8 @@ func settled(machines, leave int) *model.Snapshot {
 	return model.Canonical(&out)
 }
 
-// processorTime is what this process has used of all cores: other processes do not count.
+// processorTime returns the processor time that this process has used on all cores, which other processes do not
+// distort.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -70,12 +71,12 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Every what-if of a cluster in one call; cpu-s/op is what counts on a node that does other things too. Measured
-// on the project's 2-core box, 20 other builds and tests running, 22 November 2026: "settled", 1,146 machines with
-// 22,920 pods of which none can go cheaper, each of them tried: 5.8 s of processor time; 5,646 nodes 14.1 s;
-// 11,351 nodes 37.0 s, 3.3 ms a node; "a third of the pods left", of the smallest: 1.2 s for 83 commands that
-// save 30.6 %. Karpenter takes about 18 minutes for 1,000 nodes (kubernetes-sigs/karpenter 3271). 5,000 and 10,000
-// nodes: by make bench-consolidation N=5000.
+// Every what-if of a cluster in one call; cpu-s/op is the figure to use on a machine that does other things too.
+// Measured on the project's 2-core box, 20 other builds and tests running, 22 November 2026: "settled", 1,146 nodes
+// with 22,920 pods, none of which can be replaced by cheaper ones, each of them tried: 5.8 s of processor time; 5,646
+// nodes 14.1 s; 11,351 nodes 37.0 s, 3.3 ms a node; "a third of the pods left", of the smallest: 1.2 s for 83
+// commands that save 30.6 %. Karpenter takes about 18 minutes for 1,000 nodes (kubernetes-sigs/karpenter 3271). 5,000
+// and 10,000 nodes: by make bench-consolidation N=5000.
 func BenchmarkEveryWhatIf(b *testing.B) {
 	for _, c := range []struct {
 		name            string

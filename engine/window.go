@@ -6,15 +6,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// closing is how long before its pool's window closes no command starts any more: its replacements would not be ready
-// in time.
+// closing is how long before the end of a pool's window the last commands start: replacements of later ones would not
+// be ready in time.
 const closing = 5 * time.Minute
 
 // shut replaces the budget of a method that may remove no node now.
 const shut = -1
 
-// shutNow returns the pool with shut for each method that may remove no node now, and with what its minimum leaves of
-// its budgets.
+// shutNow returns a copy of the pool in which the budget of each method that may remove no node now is shut, and the
+// others are limited by the pool's minimum.
 func shutNow(s *model.Snapshot, p *model.Pool) *model.Pool {
 	out := *p
 	d := &out.Disruption
@@ -54,7 +54,7 @@ func whyShut(p *model.Pool) model.Reason {
 	return reason
 }
 
-// overtaken reports that the pool no longer allows removing the node by the method, or that the cause is gone.
+// overtaken returns a Reason if the pool no longer allows removing the node by the method, or if the cause is gone.
 func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason {
 	var d model.DisruptionPolicy
 	if p := s.Pool(n.Pool); p != nil {
@@ -68,7 +68,7 @@ func overtaken(s *model.Snapshot, n *model.Node, how model.Method) model.Reason 
 		return model.Reason{Rule: model.RuleNotDrifted, Object: n.Name}
 	case how == model.Expired && !expired(s, &d, n):
 		return model.Reason{Rule: model.RuleNotExpired, Object: n.Name}
-	// its pods that move count no more: it looks less full
+	// tooFull does not apply: the pods that move no longer count
 	case how == model.CrowdedOut && (!d.ReplaceCrowded || len(n.MissingDaemons) == 0):
 		return model.Reason{Rule: model.RuleNotCrowded, Object: n.Name}
 	}

@@ -8,7 +8,7 @@ import (
 // worths is the worth of a pod by shape, in effective price per hour: see solve.Value.
 type worths []float64
 
-// worthsOf returns the worth of pods if nodes were bought for the pods of all candidates together: the cheapest
+// worthsOf returns what pods are worth if nodes are purchased for the pods of all candidates together: the cheapest
 // configuration of the part of the cluster that may change.
 func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	if len(candidates) == 0 {
@@ -16,7 +16,7 @@ func (c *consolidation) worthsOf(candidates []*model.Node) worths {
 	}
 	now, s := c.projected.now, *c.projected.now
 	s.Pending = nil
-	// by whether it is virtual and shape: 1 + which it is
+	// like[virtual][shape] is 1 + the index of such a pod in s.Pending, 0 if there is none
 	like, count := [2][]int{make([]int, len(s.Shapes)), make([]int, len(s.Shapes))}, []int(nil)
 	next := 0
 	for _, n := range byName(candidates) {
@@ -55,7 +55,7 @@ func (w worths) of(shape int) float64 {
 	return w[shape]
 }
 
-// waste returns the node's price beyond the worth of its pods: other nodes for these pods save no more.
+// waste returns the node's price beyond the worth of its pods: no replacement saves more.
 func (c *consolidation) waste(n *model.Node) float64 {
 	out := float64(c.effective(n))
 	for i := range n.Pods {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,21 +14,21 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// ErrUnknown is returned by a Host that does not have the microVM it is asked about.
+// ErrUnknown is returned by a Host that has no microVM with the given ID.
 var ErrUnknown = errors.New("the host has no such microVM")
 
-// Host runs pods in microVMs on one instance. All methods are safe for concurrent use and return soon: slow work, such
-// as pulling images and booting, continues in the background and shows in Status.
+// Host runs pods in microVMs on one instance. All methods are safe for concurrent use and return quickly: slow work,
+// such as pulling images and booting, continues in the background and shows in Status.
 type Host interface {
-	// Describe returns what the host is and has now.
+	// Describe returns the host's identity, capacity and current state.
 	Describe() Description
-	// Start begins to run a pod and returns the microVM's address. It is idempotent: the same ID gives the same microVM,
-	// also after a restart of either side. An error means that the pod cannot run on this host now.
+	// Start starts running a pod and returns the microVM's address. It is idempotent: the same ID gives the same
+	// microVM, even after a restart of either side. An error means that the pod cannot run on this host now.
 	Start(ctx context.Context, spec Spec) (netip.Addr, error)
 	// Status returns the status of a microVM's pod, or ErrUnknown.
 	Status(ctx context.Context, id string) (Status, error)
-	// Stop ends a pod's containers: preStop hooks and SIGTERM, then SIGKILL after graceSeconds. It returns at once; Status
-	// shows the end.
+	// Stop ends a pod's containers: preStop hooks and SIGTERM, then SIGKILL after graceSeconds. It returns at once;
+	// Status shows when they have ended.
 	Stop(ctx context.Context, id string, graceSeconds int64) error
 	// Remove deletes a microVM, running or not. It returns ErrUnknown if there is none.
 	Remove(ctx context.Context, id string) error
@@ -38,17 +39,17 @@ type Host interface {
 	Watch(ctx context.Context, changed func(id string))
 }
 
-// Follower is a Host that does not read its pods from the API server and has to be given their updates.
+// Follower is implemented by a Host that does not read its pods from the API server and must be passed their updates.
 type Follower interface {
 	// Follow passes the current pod of a microVM to the host.
 	Follow(ctx context.Context, id string, pod *corev1.Pod) error
 }
 
-// Description is what a host is and has.
+// Description describes a host: its identity, capacity and state.
 type Description struct {
 	Name         string // unique, a valid label value
 	Region, Zone string // "" if unknown
-	// Billed is set if pods cost what AWS Fargate bills in Region; else nothing is known of their price.
+	// Billed is set if pods cost what AWS Fargate charges in Region; otherwise their price is unknown.
 	Billed    bool
 	Arch      string // as in kubernetes.io/arch
 	Engine    string // KVM, TCG or Namespace
@@ -59,7 +60,8 @@ type Description struct {
 	Kernel    string // of the guest
 	// Address is where other instances reach the host; the zero address for a host on the API server's own instance.
 	Address netip.Addr
-	// Kubelet returns where the API server reaches the kubelet API of the microVM with an address; nil if it cannot.
+	// Kubelet returns the endpoint at which the API server reaches the kubelet API of a microVM, given the microVM's
+	// address; nil if the API server cannot reach it.
 	Kubelet func(microVM netip.Addr) netip.AddrPort
 	Ready   bool
 	// Starting is set while it is unknown whether the host is ready. A host that is neither ready nor starting is lost.
@@ -130,7 +132,7 @@ const HostLabel = "nodeless.sh/host"
 // PodAnnotation is on the NodeClaim and Node of a microVM: namespace/name of its pod.
 const PodAnnotation = "nodeless.sh/pod"
 
-// NodeName returns the name of the Node of a microVM with an address, as Fargate names it.
+// NodeName returns the name of the Node of the microVM with address ip, in Fargate's format.
 func NodeName(ip netip.Addr, region string) string {
 	name := fargate.NodePrefix + strings.NewReplacer(".", "-", ":", "-").Replace(ip.StringExpanded())
 	switch region {
@@ -142,19 +144,19 @@ func NodeName(ip netip.Addr, region string) string {
 	return name + "." + region + ".compute.internal"
 }
 
-// JoinedNodeName returns the name of the Node of a microVM on a host that has joined the cluster. It depends on nothing
-// but the address, so that the names as which a host may act are known in advance (package rbac).
+// JoinedNodeName returns the name of the Node of a microVM on a host that has joined the cluster. It depends only on
+// the address, so the Node names under which a host may act are known in advance (package rbac).
 func JoinedNodeName(ip netip.Addr) string { return NodeName(ip, "") }
 
-// KubeletEndpoints says where a host serves the kubelet APIs of its microVMs, unless on loopback: at its own address,
-// each at a port that follows from the microVM's address. Host and controller compute it alike and store nothing.
+// KubeletEndpoints locates the kubelet APIs of a host that serves them at its own address, not on loopback. Each
+// microVM's API has a port derived from the microVM's address: host and controller compute it and store nothing.
 type KubeletEndpoints struct {
 	Host      netip.Addr
 	FirstPort uint16       // of the first address in Pods
 	Pods      netip.Prefix // the IPv4 addresses of the host's microVMs
 }
 
-// At returns the endpoint of the microVM with an address, or the zero value if the address is not one of Pods.
+// At returns the endpoint for the address of a microVM, or the zero value if the address is not in Pods.
 func (k KubeletEndpoints) At(microVM netip.Addr) netip.AddrPort {
 	if !microVM.Is4() || !k.Pods.Contains(microVM) {
 		return netip.AddrPort{}
@@ -162,4 +164,14 @@ func (k KubeletEndpoints) At(microVM netip.Addr) netip.AddrPort {
 	address, first := microVM.As4(), k.Pods.Masked().Addr().As4()
 	n := binary.BigEndian.Uint32(address[:]) - binary.BigEndian.Uint32(first[:])
 	return netip.AddrPortFrom(k.Host, k.FirstPort+uint16(n))
+}
+
+// GateConditions returns the pod's conditions that its readiness gates name.
+func GateConditions(pod *corev1.Pod) (of []corev1.PodCondition) {
+	for _, c := range pod.Status.Conditions {
+		if slices.Contains(pod.Spec.ReadinessGates, corev1.PodReadinessGate{ConditionType: c.Type}) {
+			of = append(of, c)
+		}
+	}
+	return of
 }

@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// autoscaler is what Cluster Autoscaler's settings say of idle nodes. Defaults are those of its FAQ.
+// autoscaler holds Cluster Autoscaler's settings for idle nodes. The defaults are those of its FAQ.
 type autoscaler struct {
 	policy, after string // consolidationPolicy and consolidateAfter
 }
 
 const utilizationThreshold = "scale-down-utilization-threshold"
 
-// read takes settings, whose fields have these flags.
+// read applies settings. flags maps their fields to flags.
 func (a *autoscaler) read(f *fields, flags map[string]string) {
 	for _, field := range slices.Sorted(maps.Keys(flags)) {
 		a.set(f, field, flags[field], text(f.take(field)))
@@ -42,8 +42,8 @@ func (a *autoscaler) set(f *fields, field, flag, value string) {
 	}
 }
 
-// disruption is what Cluster Autoscaler did with idle nodes, if it is among the manifests. A budget limits how many
-// nodes a change replaces at once.
+// disruption returns the spec.disruption that does what Cluster Autoscaler did with idle nodes, if it is among the
+// manifests. budget limits how many nodes a change replaces at once.
 func (a *autoscaler) disruption(budget string) map[string]any {
 	out := map[string]any{"consolidationPolicy": "WhenEmptyOrUnderutilized", "consolidateAfter": "0s"}
 	if a != nil {
@@ -58,11 +58,11 @@ func (a *autoscaler) disruption(budget string) map[string]any {
 	return out
 }
 
-// autoscalerLabels are those of Cluster Autoscaler's pods in its own manifests, its Helm chart and kops.
+// autoscalerLabels are labels of Cluster Autoscaler's pods in its own manifests, its Helm chart and kops.
 var autoscalerLabels = []string{"app", "k8s-app", "app.kubernetes.io/name"}
 
-// clusterAutoscaler reads the Deployment, and reports whether it is Cluster Autoscaler's: by its labels, image or
-// command.
+// clusterAutoscaler reads a Deployment, and reports whether it is Cluster Autoscaler's, judging by its labels, image
+// or command.
 func (m *migration) clusterAutoscaler(d *document) bool {
 	template := child(child(d.object, "spec"), "template")
 	pod, labels := child(template, "spec"), child(child(template, "metadata"), "labels")
@@ -89,8 +89,8 @@ func (m *migration) clusterAutoscaler(d *document) bool {
 	return false
 }
 
-// PriorityExpander is the ConfigMap of Cluster Autoscaler's priority expander: lists of regular expressions for the
-// names of groups, by priority.
+// PriorityExpander is the ConfigMap of Cluster Autoscaler's priority expander: lists of regular expressions for group
+// names, by priority.
 const PriorityExpander = "cluster-autoscaler-priority-expander"
 
 // priorities are in ascending order.

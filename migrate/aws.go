@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// What the AWS CLI prints: the fields are those of the APIs of EC2 Auto Scaling (DescribeAutoScalingGroups,
+// The output of the AWS CLI has the fields of the APIs of EC2 Auto Scaling (DescribeAutoScalingGroups,
 // DescribeLaunchConfigurations), EC2 (DescribeLaunchTemplateVersions) and EKS (DescribeNodegroup,
 // DescribeFargateProfile).
 
@@ -21,11 +21,19 @@ func (m *migration) autoScalingGroup(d *document) {
 	tags := listOf(f.take("Tags"))
 	switch managed := tagOf(tags, ManagedTag); {
 	case m.managed[managed]:
-		return // it is migrated as the managed node group that it belongs to
+		return // it is migrated with its managed node group
 	case managed != "":
 		f.note(Dropped, "Tags", "", "it belongs to the managed node group "+managed+": add the output of: aws eks "+
 			"describe-nodegroup --nodegroup-name "+managed)
 		return
+	}
+	for i, v := range tags {
+		t, _ := v.(map[string]any)
+		if role, ok := strings.CutPrefix(text(t["Key"]), "k8s.io/role/"); ok && role != "node" {
+			f.note(Dropped, fmt.Sprintf("Tags[%d]", i), "",
+				"kops keeps running the group: Nodeless launches nodes for pods, and no "+role)
+			return
+		}
 	}
 	g := m.newGroup(d, name, f, "")
 	f, pool := g.pool, g.pool
@@ -61,7 +69,7 @@ func (m *migration) autoScalingGroup(d *document) {
 		i, _ := v.(map[string]any)
 		g.nodes.Instances = append(g.nodes.Instances, text(i["InstanceId"]))
 	}
-	m.addGroup(g) // what is left of it is the group's state, or about how the group itself works
+	m.addGroup(g) // the other fields are the group's state, or about how the group itself works
 }
 
 func tagOf(tags []any, key string) string {
@@ -73,8 +81,8 @@ func tagOf(tags []any, key string) string {
 	return ""
 }
 
-// ManagedTag is the tag by which EKS names the managed node group of an Auto Scaling group, managedLabel the label by
-// which it names that of a Node.
+// ManagedTag is the tag in which EKS names the managed node group of an Auto Scaling group. managedLabel is the label
+// in which it names that of a Node.
 const (
 	ManagedTag   = "eks:nodegroup-name"
 	managedLabel = "eks.amazonaws.com/nodegroup"
@@ -82,7 +90,7 @@ const (
 
 const nodeTemplate = "k8s.io/cluster-autoscaler/node-template/"
 
-// autoScalingTag takes a tag: some tell Cluster Autoscaler what nodes look like, the others are those of instances.
+// autoScalingTag applies a tag: some tell Cluster Autoscaler what nodes look like, the others are tags of instances.
 func (g *group) autoScalingTag(f *fields, field, key, value string, instances bool) {
 	if label, ok := strings.CutPrefix(key, nodeTemplate+"label/"); ok {
 		g.label(g.toPool(f), field, label, value)
@@ -97,7 +105,7 @@ func (g *group) autoScalingTag(f *fields, field, key, value string, instances bo
 	}
 }
 
-// autoScalingTemplate takes the launch template, and the types and shares of a mixed instances policy.
+// autoScalingTemplate applies the launch template, and the types and distribution of a mixed instances policy.
 func (m *migration) autoScalingTemplate(f *fields, g *group) {
 	spec := f.object("LaunchTemplate")
 	if mixed := f.object("MixedInstancesPolicy"); mixed.value != nil {
@@ -126,7 +134,7 @@ func (m *migration) autoScalingTemplate(f *fields, g *group) {
 	g.launch(t)
 }
 
-// overrides takes the instance types of a mixed instances policy, or what it requires of them.
+// overrides applies the instance types of a mixed instances policy, or the requirements for them.
 func (g *group) overrides(f *fields) {
 	for i, v := range f.list("Overrides") {
 		o := g.toPool(f).within(fmt.Sprintf("Overrides[%d]", i), v)
@@ -142,10 +150,10 @@ func (g *group) overrides(f *fields) {
 	g.types = slices.Compact(g.types)
 }
 
-// makers are EC2's names of makers of CPUs whose instances have another one as a label.
+// makers maps EC2's names of CPU manufacturers to those in the labels of instances, where they differ.
 var makers = strings.NewReplacer("amazon-web-services", "aws")
 
-// attributes takes what a group requires of instance types instead of naming them.
+// attributes applies the requirements for instance types of a group that does not name its types.
 func (g *group) attributes(f *fields) {
 	if f.value == nil {
 		return
@@ -178,7 +186,7 @@ func (g *group) attributes(f *fields) {
 	f.leave("add a requirement by a label of karpenter.k8s.aws, if there is one")
 }
 
-// managedFamilies are the families of images by the EKS API's amiType, as far as the name goes.
+// managedFamilies are the image families by prefix of the EKS API's amiType.
 var managedFamilies = []struct{ prefix, family string }{
 	{"AL2023_", "AL2023"},
 	{"AL2_", "AL2"},
@@ -187,6 +195,8 @@ var managedFamilies = []struct{ prefix, family string }{
 	{"WINDOWS_FULL_2019", "Windows2019"},
 	{"WINDOWS_CORE_2022", "Windows2022"},
 	{"WINDOWS_FULL_2022", "Windows2022"},
+	{"WINDOWS_CORE_2025", "Windows2025"},
+	{"WINDOWS_FULL_2025", "Windows2025"},
 }
 
 func (m *migration) managedGroup(d *document) {
@@ -222,10 +232,10 @@ func (m *migration) managedGroup(d *document) {
 		"nodeRepairConfig": "run the controller with the feature gate NodeRepair",
 		"remoteAccess":     "instances are reached by Session Manager; keys are a matter of the image or user data",
 	})
-	m.addGroup(g) // what is left of it is its state
+	m.addGroup(g) // the other fields are its state
 }
 
-// managedEffect is a taint's effect by the EKS API's name: NO_SCHEDULE is NoSchedule.
+// managedEffect converts the EKS API's name of a taint effect: NO_SCHEDULE becomes NoSchedule.
 func managedEffect(effect string) string {
 	out := ""
 	for part := range strings.SplitSeq(strings.ToLower(effect), "_") {
@@ -234,7 +244,7 @@ func managedEffect(effect string) string {
 	return out
 }
 
-// managedTemplate takes the images, and what a launch template of one's own adds.
+// managedTemplate applies the images, and what a custom launch template adds.
 func (m *migration) managedTemplate(f *fields, g *group, ami, cluster string) {
 	spec := f.object("launchTemplate")
 	id, name := text(spec.take("id")), text(spec.take("name"))

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxInput  = 64 << 20 // bytes of one input
-	maxValues = 1 << 20  // of one document, with its aliases expanded
+	maxValues = 1 << 20  // of one document, with aliases expanded
 	maxDepth  = 100
 )
 
@@ -24,18 +24,18 @@ type document struct {
 	file   string
 	line   int
 	object map[string]any
-	twice  []string // paths of keys that occur twice: the last one counts
-	answer answer   // of the AWS API, if it is no Kubernetes object
+	twice  []string // paths of duplicate keys: the last one counts
+	answer answer   // of the AWS API, if it is not a Kubernetes object
 }
 
-// answer is a part of what the AWS CLI prints.
+// answer describes a part of the AWS CLI's output.
 type answer struct {
 	kind    string
-	name    string // field with the name
-	version string // field with the number of its version, if it has any
+	name    string // field that holds the name
+	version string // field that holds the version number, if any
 }
 
-// answers are the parts that are read, by the field they are in: an object, or a list of them.
+// answers are the parts that are read, by the field that holds them: an object, or a list of objects.
 var answers = map[string]answer{
 	"AutoScalingGroups":      {kind: "AutoScalingGroup", name: "AutoScalingGroupName"},
 	"LaunchConfigurations":   {kind: "LaunchConfiguration", name: "LaunchConfigurationName"},
@@ -44,7 +44,7 @@ var answers = map[string]answer{
 	"fargateProfile":         {kind: "FargateProfile", name: "fargateProfileName"},
 }
 
-const awsGroup = "AWS API" // in the place of an API group
+const awsGroup = "AWS API" // stands in for an API group
 
 func (d *document) kind() string       { return cmp.Or(d.answer.kind, text(d.object["kind"])) }
 func (d *document) apiVersion() string { return text(d.object["apiVersion"]) }
@@ -72,7 +72,7 @@ func (d *document) title() string {
 	return cmp.Or(d.kind(), "object") + " " + cmp.Or(d.name(), "without a name")
 }
 
-// read returns the objects of an input, those of Lists one by one. The error names file and line.
+// read returns the objects of an input, with Lists split into their items. The error names file and line.
 func read(in *Input) ([]*document, error) {
 	file := in.Name
 	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
@@ -110,7 +110,7 @@ func read(in *Input) ([]*document, error) {
 	}
 }
 
-// withoutState drops from an object of Kubernetes what the API server and controllers set.
+// withoutState removes from a Kubernetes object what the API server and controllers set.
 func (d *document) withoutState() {
 	if d.answer.kind != "" || d.apiVersion() == "" {
 		return
@@ -186,8 +186,8 @@ func firstLine(node *yaml.Node) int {
 	return node.Line
 }
 
-// values turns YAML into maps, lists and scalars. A key that occurs twice counts as in Kubernetes' readers, which take
-// the last one.
+// values converts YAML into maps, lists and scalars. Of duplicate keys the last one counts, as in Kubernetes'
+// readers.
 type values struct {
 	left  int
 	twice []string

@@ -6,17 +6,18 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// The fields of ClusterConfig are those of eksctl's schema (https://eksctl.io/usage/schema/), and so are the defaults.
+// The fields of ClusterConfig and their defaults are those of eksctl's schema (https://eksctl.io/usage/schema/).
 
 const eksctlGroup = "eksctl.io"
 
-// eksctlCluster is what node groups take from their ClusterConfig.
+// eksctlCluster is what node groups inherit from their ClusterConfig.
 type eksctlCluster struct {
 	name, region    string
-	private, public map[string]string // subnets' IDs by zone or name
+	private, public map[string]string // subnet IDs by zone or name
 }
 
 func (m *migration) clusterConfig(d *document) {
@@ -98,17 +99,7 @@ func (g *group) eksctlInstances(f *fields, managed bool) {
 	if one != "" && one != "mixed" {
 		g.types = append(g.types, one)
 	}
-	if s := f.object("instanceSelector"); s.value != nil {
-		g.between(s, "instance-cpu", "vCPUs", "", vcpus)
-		g.between(s, "instance-memory", "memory", "", mebibytes)
-		g.between(s, "instance-gpu-count", "gpus", "", vcpus)
-		if arch := text(s.move("cpuArchitecture", templateSpec+"requirements")); arch != "" {
-			g.requirements = append(g.requirements, requirement("kubernetes.io/arch", "In", kubernetesArch(arch)))
-		}
-		for _, key := range []string{"allow", "deny"} {
-			s.drop(key, "list the types in a requirement of node.kubernetes.io/instance-type")
-		}
-	}
+	g.eksctlSelector(f.object("instanceSelector"))
 	if len(g.types)+len(g.requirements) == 0 {
 		g.types = []string{"m5.large"}
 		f.note(Added, "instanceType", templateSpec+"requirements", "eksctl's default is m5.large")
@@ -130,7 +121,48 @@ func (g *group) eksctlInstances(f *fields, managed bool) {
 	})
 }
 
-// kubernetesArch is the label's value for an architecture as EC2 names it.
+// eksctlSelector reads which instance types eksctl selects: those with exactly these quantities.
+func (g *group) eksctlSelector(f *fields) {
+	g.exactly(f, "instance-cpu", "vCPUs", vcpus)
+	g.exactly(f, "instance-memory", "memory", mebibytes)
+	g.exactly(f, "instance-gpu-count", "gpus", vcpus)
+	arch := text(f.move("cpuArchitecture", templateSpec+"requirements"))
+	if arch == "" && len(g.requirements) > 0 {
+		arch = "x86_64"
+		f.note(Added, "cpuArchitecture", templateSpec+"requirements", "eksctl's default is x86_64")
+	}
+	if arch != "" {
+		g.requirements = append(g.requirements, requirement("kubernetes.io/arch", "In", kubernetesArch(arch)))
+	}
+	for _, key := range []string{"allow", "deny"} {
+		f.drop(key, "list the types in a requirement of node.kubernetes.io/instance-type")
+	}
+}
+
+// exactly reads a quantity that instance types have exactly. To eksctl, 0 GPUs are none, and 0 of anything else is no
+// condition.
+func (g *group) exactly(f *fields, label, key string, unit func(any) (int64, error)) {
+	v := f.take(key)
+	if v == nil {
+		return
+	}
+	n, err := unit(v)
+	switch label = classGroup + "/" + label; {
+	case err != nil:
+		f.note(Failed, key, templateSpec+"requirements", err.Error())
+		return
+	case n != 0:
+		g.requirements = append(g.requirements, requirement(label, "In", strconv.FormatInt(n, 10)))
+	case key == "gpus":
+		g.requirements = append(g.requirements, map[string]any{"key": label, "operator": "DoesNotExist"})
+	default:
+		f.note(Dropped, key, "", "to eksctl, 0 is no condition")
+		return
+	}
+	f.note(Mapped, key, templateSpec+"requirements", "")
+}
+
+// kubernetesArch returns the Kubernetes label value for an architecture of EC2.
 func kubernetesArch(arch string) string {
 	if arch == "x86_64" {
 		return "amd64"
@@ -162,7 +194,7 @@ func (g *group) eksctlNodes(f *fields) {
 	g.tagAll(g.toClass(f).object("tags"))
 }
 
-// updates takes how many nodes may be replaced at once.
+// updates reads how many nodes may be replaced at once.
 func (g *group) updates(f *fields, number, percentage string) {
 	if n := f.whole(number); n > 0 {
 		g.budget = fmt.Sprint(n)
@@ -172,7 +204,7 @@ func (g *group) updates(f *fields, number, percentage string) {
 		g.budget = fmt.Sprintf("%d%%", n)
 		f.note(Mapped, percentage, "spec.disruption.budgets", "")
 	}
-	f.drop("updateStrategy", "a node that is replaced has its successor first")
+	f.drop("updateStrategy", "the replacement of a node is always launched first")
 }
 
 func (g *group) eksctlNetwork(f *fields, c *eksctlCluster) {
@@ -202,18 +234,19 @@ func (g *group) eksctlNetwork(f *fields, c *eksctlCluster) {
 	groups := f.object("securityGroups")
 	for _, key := range []string{"withShared", "withLocal"} {
 		groups.drop(key,
-			"eksctl's own groups go with the node group: nodes have the cluster's security group, by its tag")
+			"eksctl deletes its own security groups with the node group: nodes get the cluster's security group, by its tag")
 	}
 	f.note(Added, "", "spec.securityGroupSelectorTerms", "EKS made the cluster's security group, with this tag")
 	g.termOf("securityGroupSelectorTerms", map[string]any{"aws:eks:cluster-name": c.name})
 	g.terms("securityGroupSelectorTerms", texts(listOf(groups.move("attachIDs", "spec.securityGroupSelectorTerms")))...)
 }
 
-// eksctlFamilies are the families of images by eksctl's names.
+// eksctlFamilies are the image families by eksctl's names.
 var eksctlFamilies = map[string]string{
 	"": "AL2023", "AmazonLinux2023": "AL2023", "AmazonLinux2": "AL2", "Bottlerocket": "Bottlerocket",
 	"WindowsServer2019FullContainer": "Windows2019", "WindowsServer2019CoreContainer": "Windows2019",
 	"WindowsServer2022FullContainer": "Windows2022", "WindowsServer2022CoreContainer": "Windows2022",
+	"WindowsServer2025FullContainer": "Windows2025", "WindowsServer2025CoreContainer": "Windows2025",
 }
 
 func (m *migration) eksctlImage(f *fields, g *group) {
@@ -242,7 +275,7 @@ func (m *migration) eksctlImage(f *fields, g *group) {
 	}
 }
 
-// release pins the images to a release, as a managed node group does: 1.33.5-20251101 is the alias's version v20251101.
+// release pins the images to a release, as managed node groups do: 1.33.5-20251101 is version v20251101 of the alias.
 func (g *group) release(f *fields, key string) {
 	version := text(f.take(key))
 	terms := listOf(g.class["amiSelectorTerms"])
@@ -346,7 +379,7 @@ func eksctlKubelet(f *fields) map[string]any {
 	return out
 }
 
-// fargateProfile makes a FargateProfile of one of EKS.
+// fargateProfile makes a FargateProfile of nodeless.sh from one of EKS.
 func (m *migration) fargateProfile(d *document, f *fields, name, role string) {
 	f = f.to("FargateProfile " + objectName(name))
 	var selectors []any
@@ -359,7 +392,7 @@ func (m *migration) fargateProfile(d *document, f *fields, name, role string) {
 		selectors = append(selectors, out)
 	}
 	for _, key := range []string{role, "subnets", "tags"} {
-		f.drop(key, "its pods run in microVMs of hosts of one's own: on EKS itself, the profile stays as it is")
+		f.drop(key, "its pods run in microVMs on your own hosts; on EKS itself, the profile stays as it is")
 	}
 	m.others = append(m.others, &Object{Value: map[string]any{
 		"apiVersion": "nodeless.sh/v1alpha1", "kind": "FargateProfile", "metadata": map[string]any{"name": objectName(name)},

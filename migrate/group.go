@@ -14,16 +14,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// group is a node group: instances that Auto Scaling keeps between a least and a greatest number. It becomes a NodePool
-// and an EC2NodeClass of its name.
+// group is a node group: instances that Auto Scaling keeps between a minimum and a maximum number. It becomes a
+// NodePool and an EC2NodeClass of the same name.
 type group struct {
 	from         *document
-	pool         *fields // those of the group, with notes about the NodePool
+	pool         *fields // of the group, with notes about the NodePool
 	name         string
 	region       string
 	system       string // kubernetes.io/os
 	types        []string
-	requirements []any // beside types, zones and capacity types
+	requirements []any // besides types, zones and capacity types
 	capacity     []string
 	base         int // on-demand nodes that come first
 	share        int // percentage of on-demand nodes beyond base; 100 = all
@@ -42,7 +42,7 @@ type group struct {
 	kubelet map[string]any
 }
 
-// newGroup begins a group, whose Nodes have its name as this label.
+// newGroup creates a group whose Nodes carry its name in this label.
 func (m *migration) newGroup(d *document, name string, f *fields, label string) *group {
 	return &group{
 		from: d, name: objectName(name), pool: f.to("NodePool " + objectName(name)), share: 100,
@@ -61,22 +61,22 @@ var notInNames = regexp.MustCompile(`[^a-z0-9-]+`)
 // maxName leaves room for "-base" in the 63 characters of a NodePool's name.
 const maxName = 58
 
-// objectName makes a name of an object of a name in AWS, which may have capitals, dots and underscores.
+// objectName converts a name in AWS, which may have capitals, dots and underscores, into the name of an object.
 func objectName(name string) string {
 	name = notInNames.ReplaceAllString(strings.ToLower(name), "-")
 	return strings.Trim(name[:min(len(name), maxName)], "-")
 }
 
-// whole returns a field that is a whole number and is mapped elsewhere; 0 if it is not set.
+// whole returns a whole-number field, 0 if it is not set. The caller notes where the field is mapped.
 func (f *fields) whole(key string) int {
 	n, _ := f.number(key)
 	return n
 }
 
-// unlimited is the greatest size of a group that has none.
+// unlimited is the maximum size of a group that has none.
 const unlimited = math.MaxInt32
 
-// size takes the sizes of a group, whose fields have these names.
+// size reads the sizes of a group from the fields with these names.
 func (g *group) size(f *fields, least, most, desired string) {
 	g.min, g.desired = f.whole(least), f.whole(desired)
 	n, set := f.number(most)
@@ -85,7 +85,8 @@ func (g *group) size(f *fields, least, most, desired string) {
 		g.toPool(f).note(Mapped, most, "spec.limits.nodes", "")
 	case g.desired > 0:
 		g.max = max(g.min, g.desired)
-		g.toPool(f).note(Approximated, desired, "spec.limits.nodes", "without a greatest size the group had no more")
+		g.toPool(f).note(Approximated, desired, "spec.limits.nodes",
+			"without a maximum size, the group stayed at its desired size")
 	default:
 		g.max = unlimited
 	}
@@ -99,7 +100,7 @@ func (g *group) size(f *fields, least, most, desired string) {
 	}
 }
 
-// distribution takes the share of on-demand instances, of which some come first.
+// distribution reads the percentage of on-demand instances, and how many of them come first.
 func (g *group) distribution(f *fields, base, share string) {
 	g.base = f.whole(base)
 	n, set := f.number(share)
@@ -125,7 +126,7 @@ func (g *group) distribution(f *fields, base, share string) {
 	}
 }
 
-// label adds a label of nodes, unless nodes get it from somebody else or may not have it.
+// label adds a node label, unless something else sets it or nodes may not have it.
 func (g *group) label(f *fields, field, key, value string) {
 	switch domain := karpv1.GetLabelDomain(key); {
 	case domain == "eks.amazonaws.com" || strings.HasSuffix(domain, "alpha.eksctl.io"):
@@ -153,7 +154,7 @@ func (g *group) tagAll(f *fields) {
 // spot makes all instances of the group spot instances.
 func (g *group) spot() { g.capacity, g.share = []string{karpv1.CapacityTypeSpot}, 0 }
 
-// tag adds a tag of instances, unless EC2NodeClasses may not have it.
+// tag adds an instance tag, unless EC2NodeClasses may not have it.
 func (g *group) tag(f *fields, field, key, value string) {
 	if strings.HasPrefix(key, "kubernetes.io/cluster") || strings.HasPrefix(key, "karpenter.sh/node") ||
 		strings.HasPrefix(key, "aws:") || strings.HasPrefix(key, "eks:") {
@@ -173,7 +174,7 @@ func taint(key, value, effect string) map[string]any {
 	return out
 }
 
-// terms adds selector terms with an ID each.
+// terms adds a selector term for each ID.
 func (g *group) terms(key string, ids ...string) {
 	have, _ := g.class[key].([]any)
 	for _, id := range ids {
@@ -188,14 +189,14 @@ func (g *group) termOf(key string, tags map[string]any) {
 	g.class[key] = append(have, map[string]any{"tags": tags})
 }
 
-// metadata sets the options of the instance metadata service; AWS's defaults are one hop, and no token.
+// metadata sets the options of the instance metadata service. AWS's defaults are one hop, and no token.
 func (g *group) metadata(tokens string, hops int) {
 	g.class["metadataOptions"] = map[string]any{
 		"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": hops, "httpTokens": tokens,
 	}
 }
 
-// addGroup writes the group's objects.
+// addGroup adds the group's objects to the output.
 func (m *migration) addGroup(g *group) {
 	switch {
 	case g.name == "":
@@ -244,8 +245,8 @@ func (m *migration) addGroup(g *group) {
 	m.addPool(g, g.name, g.capacity, replicas, g.max-base)
 }
 
-// addPool writes a NodePool of a group: one with a fixed number of nodes, or one for the pods that need nodes if
-// replicas is not above 0.
+// addPool adds a NodePool of a group to the output: one with a fixed number of nodes or, if replicas is not above 0,
+// one for the pods that need nodes.
 func (m *migration) addPool(g *group, name string, capacity []string, replicas, most int) {
 	requirements := slices.Concat([]any{requirement(corev1.LabelOSStable, "In", g.system)}, g.requirements,
 		[]any{requirement(karpv1.CapacityTypeLabelKey, "In", capacity...)})
@@ -280,7 +281,7 @@ func (m *migration) addPool(g *group, name string, capacity []string, replicas, 
 	m.pools = append(m.pools, &pool{Object: o, from: g.from, class: g.name, kubelet: maps.Clone(g.kubelet)})
 }
 
-// between takes the bounds of a quantity of instances, such as their number of vCPUs.
+// between reads the bounds of a quantity of instances, such as their number of vCPUs.
 func (g *group) between(f *fields, label, least, most string, unit func(any) (int64, error)) {
 	for _, b := range []struct{ key, operator string }{{least, "Gte"}, {most, "Lte"}} {
 		v := f.take(b.key)
@@ -297,7 +298,8 @@ func (g *group) between(f *fields, label, least, most string, unit func(any) (in
 	}
 }
 
-// vcpus and mebibytes read quantities as kops and eksctl write them: 4, "8", "16Gi". Numbers alone are vCPUs and GiB.
+// vcpus and mebibytes parse quantities as kops and eksctl write them: 4, "8", "16Gi". Plain numbers are vCPUs and
+// GiB.
 func vcpus(v any) (int64, error) {
 	q, err := resource.ParseQuantity(text(v))
 	return q.Value(), err
@@ -312,5 +314,5 @@ func mebibytes(v any) (int64, error) {
 	return q.Value() >> 20, err
 }
 
-// asMiB reads a number of MiB, as the AWS API writes it.
+// asMiB parses a number of MiB, as the AWS API writes it.
 func asMiB(v any) (int64, error) { return strconv.ParseInt(text(v), 10, 64) }

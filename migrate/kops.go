@@ -10,16 +10,17 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// The fields of kops' Cluster and InstanceGroup are those of k8s.io/kops/pkg/apis/kops/v1alpha2. What an InstanceGroup
-// means to Karpenter is as kops says it for groups that it manages (https://kops.sigs.k8s.io/operations/karpenter).
+// The fields of kops' Cluster and InstanceGroup are those of k8s.io/kops/pkg/apis/kops/v1alpha2. What an
+// InstanceGroup means to Karpenter follows kops' document on groups managed by Karpenter
+// (https://kops.sigs.k8s.io/operations/karpenter).
 
 const kopsGroup = "kops.k8s.io"
 
-// kopsCluster is what InstanceGroups take from their Cluster.
+// kopsCluster is what InstanceGroups inherit from their Cluster.
 type kopsCluster struct {
 	name    string
-	zones   map[string]string // of its subnets
-	public  map[string]bool   // its subnets with public addresses
+	zones   map[string]string // of its subnets, by name
+	public  map[string]bool   // whether its subnets have public addresses, by name
 	kubelet *fields
 	tags    *fields
 }
@@ -132,7 +133,7 @@ func (g *group) kopsInstances(spec *fields, c *kopsCluster) {
 		if zone := c.zones[s]; zone != "" {
 			g.zones = append(g.zones, zone)
 		} else if c.zones == nil {
-			g.zones = append(g.zones, s) // kops calls subnets by their zones unless told otherwise
+			g.zones = append(g.zones, s) // kops names subnets after their zones by default
 		}
 	}
 	slices.Sort(g.zones)
@@ -159,7 +160,7 @@ func (g *group) kopsNodes(spec *fields, c *kopsCluster) {
 	}
 	update := pool.object("rollingUpdate")
 	g.budget = text(update.move("maxUnavailable", "spec.disruption.budgets"))
-	update.drop("maxSurge", "a node that is replaced has its successor first")
+	update.drop("maxSurge", "the replacement of a node is always launched first")
 	update.drop("drainAndTerminate", "nodes are always drained")
 	if g.weight = pool.whole("autoscalePriority"); g.weight > 0 {
 		g.weight = min(g.weight, 100)
@@ -174,7 +175,7 @@ func (g *group) kopsNodes(spec *fields, c *kopsCluster) {
 	}
 }
 
-// kopsOwners are the names by which kops knows owners of images (https://kops.sigs.k8s.io/operations/images).
+// kopsOwners are the accounts of image owners by kops' names (https://kops.sigs.k8s.io/operations/images).
 var kopsOwners = map[string]string{
 	"amazon": "137112412989", "debian": "136693071363", "flatcar": "075585003325", "redhat": "309956199498",
 	"ubuntu": "099720109477",
@@ -250,7 +251,7 @@ func (g *group) kopsMetadata(class *fields) {
 	g.metadata(tokens, hops)
 }
 
-// kopsVolumes takes the root volume, whose fields are flat in v1alpha2 and an object in v1alpha3, and others.
+// kopsVolumes reads the root volume, whose fields are flat in v1alpha2 and an object in v1alpha3, and other volumes.
 func (g *group) kopsVolumes(class *fields, image string) {
 	device := rootDevice(image)
 	root := class.volume(map[string]string{
@@ -289,10 +290,10 @@ func (g *group) kopsVolumes(class *fields, image string) {
 	}
 }
 
-// userDataPlaceholder stands where the user data are not among the manifests.
+// userDataPlaceholder stands for user data that is not among the manifests.
 const userDataPlaceholder = placeholder + "THE-USER-DATA-OF-THE-LAUNCH-TEMPLATE"
 
-// kopsUserData takes nodeup's script of the group's launch template.
+// kopsUserData reads nodeup's script from the group's launch template.
 func (g *group) kopsUserData(m *migration, class *fields, template string) {
 	if t := m.templates.version("", template, ""); t != nil {
 		g.class["userData"] = t.userData()
@@ -308,8 +309,8 @@ func (g *group) kopsUserData(m *migration, class *fields, template string) {
 			"and maxSize 0")
 }
 
-// kopsKubelet joins the settings of a cluster and a group, of which an EC2NodeClass takes some: the scheduling of pods
-// depends on these. nodeup sets all of them.
+// kopsKubelet merges the kubelet settings of a cluster and a group. An EC2NodeClass takes some, because the
+// scheduling of pods depends on them. nodeup sets all of them.
 func kopsKubelet(fs ...*fields) map[string]any {
 	var out map[string]any
 	for _, f := range fs {
@@ -345,7 +346,7 @@ func kopsKubelet(fs ...*fields) map[string]any {
 	return out
 }
 
-// pairs reads signals with values: "memory.available<100Mi,nodefs.available<10%".
+// pairs parses signals with values: "memory.available<100Mi,nodefs.available<10%".
 func pairs(v, between string) map[string]any {
 	out := map[string]any{}
 	for _, part := range commas(v) {

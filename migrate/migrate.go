@@ -10,39 +10,40 @@ import (
 	"slices"
 )
 
-// GlobalSettings is the ConfigMap with which Karpenter's controller was configured until v0.32.
+// GlobalSettings is the ConfigMap that configured Karpenter's controller until v0.32.
 const GlobalSettings = "karpenter-global-settings"
 
-// Options say what manifests do not.
+// Options supply what manifests do not say.
 type Options struct {
 	NodeRole string // IAM role of nodes, for classes without an instance profile
 	Static   bool   // node groups keep their size: NodePools with replicas
-	Widen    bool   // node groups may have other instance types of the same sort, as large or larger
+	Widen    bool   // node groups may have other instance types of the same kind, as large or larger
 }
 
 // Input is a text with manifests.
 type Input struct {
 	Name string // of the file
 	io.Reader
-	Live bool // it is no file: Name says where the objects are
+	Live bool // not a file: Name says where the objects are
 }
 
-// Object is a manifest to be written.
+// Object is a manifest to write.
 type Object struct {
 	Value map[string]any
-	from  string // the object it was made of
+	from  string // the object it was made from
 }
 
-// Unfinished reports whether a placeholder stands where the input does not say something that is needed.
+// Unfinished reports whether the object has a placeholder for something that is needed and that the input does not
+// say.
 func (o *Object) Unfinished() bool {
 	text, err := json.Marshal(o.Value)
 	return err != nil || bytes.Contains(text, []byte(placeholder))
 }
 
-// MarshalJSON writes the manifest alone.
+// MarshalJSON writes only the manifest.
 func (o *Object) MarshalJSON() ([]byte, error) { return json.Marshal(o.Value) }
 
-// Workload reports whether the object has pods, which a change of it may restart.
+// Workload reports whether the object has pods, which a change to it may restart.
 func (o *Object) Workload() bool { return slices.Contains(workloads, text(o.Value["kind"])) }
 
 // Title names the object: "NodePool default".
@@ -50,15 +51,15 @@ func (o *Object) Title() string {
 	return text(o.Value["kind"]) + " " + text(child(o.Value, "metadata")["name"])
 }
 
-// Result is what became of the input.
+// Result is the outcome of a migration.
 type Result struct {
 	Objects []*Object `json:"objects"`
 	Notes   []Note    `json:"notes"`
-	Skipped []Note    `json:"skipped,omitempty"` // objects that nothing here reads
-	Nodes   []Nodes   `json:"-"`                 // that the input launched
+	Skipped []Note    `json:"skipped,omitempty"` // objects of kinds that are not read
+	Nodes   []Nodes   `json:"-"`                 // those that the input launched
 }
 
-// Nodes are those of a node group or Provisioner: Nodes with a label, or those of some instances.
+// Nodes identifies the Nodes of a node group or Provisioner: by a label, or by their instances.
 type Nodes struct {
 	Label, Value string
 	Instances    []string // IDs
@@ -81,11 +82,11 @@ type migration struct {
 	autoscaler *autoscaler     // nil = not among the manifests
 	priorities priorities
 	pools      []*pool
-	others     []*Object // as they are, or with other labels
+	others     []*Object // unchanged, or with other labels
 	nodes      []Nodes
 }
 
-// Run migrates manifests. An error is about a text that cannot be read; what an object lacks is in the Result.
+// Run migrates manifests. It fails if a text cannot be read; the Result says what objects lack.
 func Run(inputs []Input, o Options) (*Result, error) {
 	var documents []*document
 	for _, in := range inputs {
@@ -117,7 +118,7 @@ func Run(inputs []Input, o Options) (*Result, error) {
 	return out, nil
 }
 
-// readers are the kinds that are read, by API group and kind. Objects of v1 are kept as they are.
+// readers migrate objects, by API group and kind. Objects of v1 are kept unchanged.
 var readers = map[string]func(*migration, *document){
 	"karpenter.sh/Provisioner":      (*migration).provisioner,
 	"karpenter.sh/NodePool":         (*migration).nodePool,
@@ -132,7 +133,7 @@ var readers = map[string]func(*migration, *document){
 	awsGroup + "/FargateProfile":    (*migration).profileAnswer,
 }
 
-// setting reads an object that others need, and reports whether it is one.
+// setting reads an object that other objects depend on, and reports whether d is one.
 func (m *migration) setting(d *document) bool {
 	group, _ := d.group()
 	switch group + "/" + d.kind() {
@@ -162,7 +163,7 @@ func (m *migration) setting(d *document) bool {
 	return true
 }
 
-// object migrates one object, and reports whether it is of a kind that is read.
+// object migrates one object, and reports whether its kind is read.
 func (m *migration) object(d *document) bool {
 	group, version := d.group()
 	read := readers[group+"/"+d.kind()]
@@ -181,7 +182,7 @@ func (m *migration) object(d *document) bool {
 	return true
 }
 
-// claim leaves out a Machine or NodeClaim.
+// claim drops a Machine or NodeClaim.
 func (m *migration) claim(d *document) {
 	d.fields(&m.notes).note(Dropped, "", "",
 		"Karpenter made it, and the controller makes its own: it is no manifest to apply")
@@ -193,7 +194,7 @@ func (m *migration) awsNodeTemplate(d *document) {
 	f.rest()
 }
 
-// named is an object with the name, labels and annotations of another one.
+// named returns an object with the name, labels and annotations of d.
 func (d *document) named(apiVersion, kind string) *Object {
 	metadata := map[string]any{"name": d.name()}
 	for _, key := range []string{"labels", "annotations"} {
@@ -213,8 +214,8 @@ func (d *document) named(apiVersion, kind string) *Object {
 	return &Object{Value: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metadata}, from: d.title()}
 }
 
-// settleKubelets moves the kubelet settings of pools to their classes. Pools with other settings get classes of their
-// own.
+// settleKubelets moves the kubelet settings of pools to their classes. Pools with different settings get their own
+// classes.
 func (m *migration) settleKubelets() {
 	settled := map[string]bool{}
 	for _, p := range m.pools {
@@ -245,7 +246,7 @@ func (m *migration) settleKubelets() {
 	}
 }
 
-// copyOf is a class with another name and other kubelet settings.
+// copyOf returns a copy of a class with another name and other kubelet settings.
 func copyOf(class *Object, name string, kubelet map[string]any) *Object {
 	value, spec := maps.Clone(class.Value), maps.Clone(child(class.Value, "spec"))
 	metadata := maps.Clone(child(class.Value, "metadata"))

@@ -30,7 +30,8 @@ func run(t *testing.T, name, manifests string, o Options) (r *Result, manifest, 
 	return r, out.String(), told.String()
 }
 
-// Each file of testdata becomes the manifests and the report beside it; what is written is read again unchanged.
+// Each file of testdata is migrated to the manifests and the report beside it; the migrated manifests are read again
+// unchanged.
 func TestManifestsAreMigrated(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.yaml")
 	for _, file := range files {
@@ -65,7 +66,7 @@ func TestManifestsAreMigrated(t *testing.T) {
 	}
 }
 
-// fitsTheAPI decodes what was written as strictly as the API server does.
+// fitsTheAPI decodes the migrated objects as strictly as the API server does.
 func fitsTheAPI(t *testing.T, r *Result) {
 	t.Helper()
 	for _, o := range r.Objects {

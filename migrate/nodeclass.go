@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// placeholder begins what stands where the input does not say something that is needed.
+// placeholder is the prefix of text that stands for something needed that the input does not say.
 const placeholder = "REPLACE-WITH-"
 
-// rolePlaceholder stands where nobody said which role nodes have.
+// rolePlaceholder stands for an unknown role of nodes.
 const rolePlaceholder = placeholder + "THE-ROLE-OF-NODES"
 
 // nodeTemplate migrates the spec of an AWSNodeTemplate, or the provider of a Provisioner, which has the same fields.
@@ -36,7 +36,7 @@ func (m *migration) nodeTemplate(spec *fields, d *document) {
 	m.classes[d.name()] = o
 }
 
-// copyClassFields takes over what did not change.
+// copyClassFields copies the fields that have not changed.
 func (m *migration) copyClassFields(spec *fields, out map[string]any) {
 	for _, key := range []string{
 		"userData", "tags", "blockDeviceMappings", "detailedMonitoring", "context", "associatePublicIPAddress",
@@ -53,7 +53,7 @@ func (m *migration) copyClassFields(spec *fields, out map[string]any) {
 	}
 }
 
-// selector migrates a selector: its tags all have to match, and a comma in a value means or.
+// selector migrates a selector: all of its tags must match, and a comma in a value means or.
 func (m *migration) selector(spec *fields, key string) []any {
 	v := spec.object(key)
 	if v.value == nil {
@@ -93,7 +93,7 @@ func (m *migration) selector(spec *fields, key string) []any {
 	return out
 }
 
-// product returns each term with each of the values at a key, or at a key of an object.
+// product returns each term with each of the values at a key or, unless tag is "", at that key of an object.
 func product(terms []map[string]any, key, tag string, values []string) []map[string]any {
 	var out []map[string]any
 	for _, term := range terms {
@@ -114,7 +114,7 @@ func product(terms []map[string]any, key, tag string, values []string) []map[str
 // families are the AMI families that have an alias.
 var families = map[string]string{
 	"AL2": "al2", "AL2023": "al2023", "Bottlerocket": "bottlerocket", "Windows2019": "windows2019",
-	"Windows2022": "windows2022",
+	"Windows2022": "windows2022", "Windows2025": "windows2025",
 }
 
 // images migrates amiFamily and amiSelector.
@@ -130,7 +130,8 @@ func (m *migration) images(spec *fields, out map[string]any) {
 	m.familyAndTerms(spec, out, family, terms)
 }
 
-// familyAndTerms sets the images of a class that names a family and, unless these are the family's newest, terms.
+// familyAndTerms sets the images of a class from its family and from terms, which are empty for the family's newest
+// images.
 func (m *migration) familyAndTerms(spec *fields, out map[string]any, family string, terms []any) {
 	alias, known := families[family]
 	switch {
@@ -162,7 +163,7 @@ func (m *migration) familyAndTerms(spec *fields, out map[string]any, family stri
 	out["amiSelectorTerms"] = terms
 }
 
-// identity migrates instanceProfile; without one, Options.NodeRole or the settings say what nodes are.
+// identity migrates instanceProfile. Without one, it uses Options.NodeRole or the settings.
 func (m *migration) identity(spec *fields, out map[string]any) {
 	profile := spec.move("instanceProfile", "spec.instanceProfile")
 	switch {
@@ -180,7 +181,7 @@ func (m *migration) identity(spec *fields, out map[string]any) {
 	}
 }
 
-// metadataOptions writes out the defaults of then: pods reached the metadata service through one more hop.
+// metadataOptions writes out the earlier defaults: pods reached the metadata service through one more hop.
 func (m *migration) metadataOptions(spec *fields, out map[string]any) {
 	options := map[string]any{
 		"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 2, "httpTokens": "required",
@@ -191,8 +192,8 @@ func (m *migration) metadataOptions(spec *fields, out map[string]any) {
 			options[key] = v
 		} else if key == "httpPutResponseHopLimit" {
 			spec.note(Added, "metadataOptions."+key, "spec.metadataOptions."+key,
-				"the default was 2 and is 1 now, by which pods "+
-					"do not reach the metadata service")
+				"the default was 2 and is now 1, with which pods "+
+					"cannot reach the metadata service")
 		}
 	}
 	out["metadataOptions"] = options
@@ -225,7 +226,7 @@ func (m *migration) nodeClass(d *document) {
 	m.classes[d.name()] = o
 }
 
-// settings are those of the ConfigMap GlobalSettings that belong to classes now.
+// settings are those of the ConfigMap GlobalSettings that now belong to classes.
 type settings struct {
 	tags            map[string]any
 	instanceProfile string
@@ -252,7 +253,7 @@ func (s *settings) read(f *fields) {
 	f.rest()
 }
 
-// flagOf is the flag of "nodeless run" for a global setting: aws.interruptionQueueName is --interruption-queue.
+// flagOf returns the flag of "nodeless run" for a global setting: interruption-queue for aws.interruptionQueueName.
 func flagOf(setting string) string {
 	setting = strings.TrimPrefix(setting, "aws.")
 	if setting == "interruptionQueueName" {

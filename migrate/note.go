@@ -12,15 +12,15 @@ import (
 // Fate is what became of a field.
 type Fate string
 
-// Fates, from the best to the worst.
+// Fates, from the best to the worst, and Priced.
 const (
 	Mapped       Fate = "mapped"       // it means the same now
-	Added        Fate = "added"        // a default of then is another one now, so it is written out
+	Added        Fate = "added"        // the default has changed since, so the old one is written out
 	Approximated Fate = "approximated" // it means nearly the same now
-	Warning      Fate = "warning"      // it is kept, and does not do what was wanted
+	Warning      Fate = "warning"      // it is kept, but does not do what was intended
 	Dropped      Fate = "dropped"      // nothing of it is left
-	Failed       Fate = "failed"       // the object cannot be migrated for it
-	Priced       Fate = "price"        // not of a field: what the nodes cost
+	Failed       Fate = "failed"       // the object cannot be migrated because of it
+	Priced       Fate = "price"        // not about a field: what the nodes cost
 )
 
 // Note tells the fate of a field.
@@ -28,14 +28,14 @@ type Note struct {
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`  // of the object
 	Object string `json:"object"`          // "Provisioner default"
-	Field  string `json:"field,omitempty"` // spec.ttlSecondsAfterEmpty; "" = none said it
+	Field  string `json:"field,omitempty"` // spec.ttlSecondsAfterEmpty; "" = not in the input
 	Fate   Fate   `json:"fate"`
 	To     string `json:"to,omitempty"`  // NodePool default: spec.disruption.consolidateAfter
 	Why    string `json:"why,omitempty"` // and what to do
 	target string // what the note is about: the kind of an object, or kind and name; "" = all made of the input's object
 }
 
-// fields are those of one object of the input, of which each is taken once.
+// fields are the fields of one object of the input. Each is taken once.
 type fields struct {
 	from   *document
 	target string // of their notes
@@ -46,7 +46,7 @@ type fields struct {
 	inner  *[]*fields
 }
 
-// to returns the same fields, whose notes are about an object.
+// to returns the same fields with notes about another object.
 func (f *fields) to(target string) *fields {
 	out := *f
 	out.target = target
@@ -64,7 +64,7 @@ func (d *document) fields(notes *[]Note) *fields {
 	return f
 }
 
-// place is where an object is written: the file and line, or what is no file.
+// place returns where an object is written: file and line, or the name of a source that is not a file.
 func (n *Note) place() string {
 	if n.Line == 0 {
 		return printable.Text(n.File)
@@ -83,7 +83,7 @@ func (f *fields) note(fate Fate, key, to, why string) {
 	*f.notes = append(*f.notes, n)
 }
 
-// noteOnce tells the fate of a field that several objects have in common.
+// noteOnce notes the fate of a field that several objects share.
 func (f *fields) noteOnce(fate Fate, key, to, why string) {
 	if !f.taken[key] {
 		f.note(fate, key, to, why)
@@ -91,7 +91,7 @@ func (f *fields) noteOnce(fate Fate, key, to, why string) {
 	}
 }
 
-// take returns a field without saying what becomes of it; nil if it is not set.
+// take returns a field without noting its fate; nil if it is not set.
 func (f *fields) take(key string) any {
 	if f == nil {
 		return nil
@@ -100,7 +100,7 @@ func (f *fields) take(key string) any {
 	return f.value[key]
 }
 
-// move returns a field that means the same at another place.
+// move returns a field that means the same in another place.
 func (f *fields) move(key, to string) any {
 	v := f.take(key)
 	if v != nil {
@@ -123,7 +123,7 @@ func (f *fields) dropAll(why map[string]string) {
 	}
 }
 
-// object returns a field that is an object; one without fields if it is not set.
+// object returns the fields of an object in a field; none if it is not set.
 func (f *fields) object(key string) *fields {
 	return f.within(key, f.take(key))
 }
@@ -170,7 +170,7 @@ func (f *fields) number(key string) (n int, set bool) {
 	}
 }
 
-// rest notes that the fields which nobody took are left out.
+// rest notes that the fields which were not taken are left out, also those of inner objects.
 func (f *fields) rest() {
 	why := "it is no field of " + f.from.kind() + " in " + f.from.apiVersion()
 	if f.from.answer.kind != "" {
@@ -182,7 +182,7 @@ func (f *fields) rest() {
 	}
 }
 
-// leave notes why the fields that nobody took are left out.
+// leave notes why the fields that were not taken are left out.
 func (f *fields) leave(why string) {
 	for _, key := range slices.Sorted(maps.Keys(f.value)) {
 		if !f.taken[key] {
@@ -200,7 +200,7 @@ func texts(list []any) []string {
 	return out
 }
 
-// anys is texts the other way round.
+// anys is the inverse of texts.
 func anys(list []string) []any {
 	out := make([]any, 0, len(list))
 	for _, v := range list {

@@ -18,12 +18,12 @@ const (
 	templateSpec = "spec.template.spec."
 )
 
-// pool is a NodePool to be written.
+// pool is a NodePool to write.
 type pool struct {
 	*Object
 	from    *document
 	class   string
-	kubelet map[string]any // which belongs to the class now
+	kubelet map[string]any // belongs to the class now
 }
 
 // provisioner migrates a Provisioner of v1alpha5.
@@ -69,7 +69,7 @@ func classRef(name string) map[string]any {
 	return map[string]any{"group": classGroup, "kind": classKind, "name": name}
 }
 
-// provisionerClass returns the name of the EC2NodeClass that takes the place of providerRef or provider.
+// provisionerClass returns the name of the EC2NodeClass that replaces providerRef or provider.
 func (m *migration) provisionerClass(spec *fields, d *document) string {
 	ref := spec.object("providerRef")
 	ref.take("apiVersion")
@@ -102,7 +102,7 @@ var provisionerDefaults = []struct {
 	{typeKeys, requirement(classGroup+"/instance-generation", "Gt", "2")},
 }
 
-// typeKeys constrain instance types.
+// typeKeys are the keys that constrain instance types.
 var typeKeys = []string{
 	corev1.LabelInstanceTypeStable, classGroup + "/instance-family", classGroup + "/instance-category",
 	classGroup + "/instance-generation",
@@ -129,7 +129,7 @@ func (m *migration) provisionerRequirements(spec *fields) []any {
 	return out
 }
 
-// goneLabels are those of nodes that Karpenter does not set any more.
+// goneLabels are labels of nodes that Karpenter no longer sets.
 var goneLabels = []string{classGroup + "/instance-ami-id", classGroup + "/instance-pods"}
 
 // requirementsOf migrates spec.requirements.
@@ -215,7 +215,7 @@ func (m *migration) provisionerExpiry(spec *fields) string {
 	return duration(seconds)
 }
 
-// duration writes seconds in the largest whole unit.
+// duration formats seconds in the largest whole unit.
 func duration(seconds int) string {
 	switch {
 	case seconds > 0 && seconds%3600 == 0:
@@ -285,14 +285,14 @@ func (m *migration) nodePoolDisruption(old *fields) (out map[string]any, expiry 
 	return out, expiry
 }
 
-// kubeletKeys are those that an EC2NodeClass takes.
+// kubeletKeys are the kubelet settings that an EC2NodeClass accepts.
 var kubeletKeys = []string{
 	"clusterDNS", "maxPods", "podsPerCore", "systemReserved", "kubeReserved", "evictionHard", "evictionSoft",
 	"evictionSoftGracePeriod", "evictionMaxPodGracePeriod", "imageGCHighThresholdPercent", "imageGCLowThresholdPercent",
 	"cpuCFSQuota",
 }
 
-// kubeletOf migrates the settings of a pool's kubelets, which belong to its node class now.
+// kubeletOf migrates the kubelet settings of a pool, which now belong to its node class.
 func kubeletOf(f *fields) map[string]any {
 	f.drop("containerRuntime", "all images run containerd")
 	var out map[string]any
@@ -312,7 +312,7 @@ func put(m map[string]any, key string, v any) map[string]any {
 	return m
 }
 
-// set puts a value at a path, and makes the objects above it. An empty object is left out.
+// set puts a value at a path and creates the objects above it. It leaves out an empty object.
 func set(m map[string]any, v any, path ...string) {
 	if empty, ok := v.(map[string]any); ok && len(empty) == 0 {
 		return

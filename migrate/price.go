@@ -10,11 +10,11 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// hoursOfMonth is how many hours AWS's own calculators count for a month.
+// hoursOfMonth is the length of a month in AWS's own calculators.
 const hoursOfMonth = 730
 
-// band is what widened requires of instance types: the architecture and category of a group's types, at least their
-// generation, and at least the CPU and memory of the smallest.
+// band is what widened requires of instance types: an architecture and category of the group's types, at least their
+// lowest generation, and at least the CPU and memory of the smallest.
 type band struct {
 	arch, category []string
 	generation     int
@@ -22,7 +22,7 @@ type band struct {
 	memory         int64
 }
 
-// bandOf returns nil if the catalogue does not know a type, or if one has accelerators: no other is as good as another.
+// bandOf returns nil if the catalogue does not know a type, or if one has accelerators, which have no substitute.
 func bandOf(types []string) *band {
 	var b *band
 	for _, name := range types {
@@ -49,7 +49,7 @@ func (b *band) has(t *catalog.Type) bool {
 		t.VCPU >= b.cpu && t.MemoryMiB >= b.memory
 }
 
-// widened returns requirements that the types of a group meet, and others of their sort.
+// widened returns requirements that the types of a group meet, and others of their kind, too.
 func widened(types []string) []any {
 	b := bandOf(types)
 	if b == nil {
@@ -64,12 +64,12 @@ func widened(types []string) []any {
 	}
 }
 
-// price tells what the group's nodes cost, and what they would with more types to choose from.
+// price notes what the group's nodes cost, and what they would cost with more types to choose from.
 func (g *group) price(widen bool) {
 	region := catalog.Of(g.region)
 	nodes := max(g.min, g.desired)
-	if nodes == 0 || len(g.types) == 0 || len(region.Zones()) == 0 || g.system == "windows" {
-		return // the catalogue has the prices of Linux
+	if nodes == 0 || len(g.types) == 0 || len(region.Zones()) == 0 {
+		return
 	}
 	onDemand := nodes
 	if g.share < 100 {
@@ -106,6 +106,9 @@ func (g *group) price(widen bool) {
 		default:
 			why += fmt.Sprintf("; migrated with --widen they could be %s, for %s", then.Type.Name, dollars(cost(then)))
 		}
+	}
+	if g.system == "windows" {
+		why += "; these are the prices of Linux, to which EC2 adds the licence of Windows, by the vCPU"
 	}
 	g.pool.note(Priced, "", "", why)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// launchTemplate is a version of a launch template, or a launch configuration, which Auto Scaling had before.
+// launchTemplate is a version of a launch template, or its predecessor in Auto Scaling, a launch configuration.
 type launchTemplate struct {
 	data          map[string]any
 	id            string
@@ -35,7 +35,7 @@ func (ts *launchTemplates) read(f *fields) {
 }
 
 func (ts *launchTemplates) readConfiguration(f *fields) {
-	maps.DeleteFunc(f.value, func(_ string, v any) bool { // the CLI prints "" and [] for what is not set
+	maps.DeleteFunc(f.value, func(_ string, v any) bool { // the CLI prints "" and [] for unset fields
 		list, _ := v.([]any)
 		return v == "" || list != nil && len(list) == 0
 	})
@@ -44,8 +44,8 @@ func (ts *launchTemplates) readConfiguration(f *fields) {
 	})
 }
 
-// version returns a version of a launch template by ID or name. Of one without a number, or of the latest, the last
-// that was read.
+// version returns a version of a launch template by ID or name. Without a number, or for the latest, it returns the
+// last that was read.
 func (ts launchTemplates) version(id, name, version string) (found *launchTemplate) {
 	for _, t := range ts {
 		if t.configuration || id != "" && t.id != id || id == "" && (name == "" || t.name != name) {
@@ -58,7 +58,7 @@ func (ts launchTemplates) version(id, name, version string) (found *launchTempla
 	return found
 }
 
-// configurationOf returns the launch configuration with a name.
+// configurationOf returns the launch configuration with a name, or nil.
 func (ts launchTemplates) configurationOf(name string) *launchTemplate {
 	for _, t := range ts {
 		if t.configuration && t.name == name {
@@ -77,8 +77,8 @@ func (t *launchTemplate) userData() string {
 	return raw
 }
 
-// launch takes what a launch template or launch configuration says of instances. Their user data make them join, so the
-// family is Custom, which leaves user data alone.
+// launch reads what a launch template or launch configuration says about instances. Their user data makes them join,
+// so the family is Custom, which leaves user data unchanged.
 func (g *group) launch(t *launchTemplate) {
 	f := g.toClass(t.fields)
 	if one := text(t.data["InstanceType"]); one != "" && len(g.types)+len(g.requirements) == 0 {
@@ -101,7 +101,7 @@ func (g *group) launch(t *launchTemplate) {
 		g.class["userData"] = t.userData()
 	} else {
 		f.note(Warning, "UserData", "spec.userData",
-			"there are none, by which nodes of this image may not join the cluster")
+			"without user data, nodes of this image may be unable to join the cluster")
 	}
 	if t.configuration {
 		g.launchConfigured(f)
@@ -118,7 +118,7 @@ func (g *group) launch(t *launchTemplate) {
 	f.rest()
 }
 
-// launchTemplated takes what only launch templates have.
+// launchTemplated reads what only launch templates have.
 func (g *group) launchTemplated(f *fields) {
 	profile := f.object("IamInstanceProfile")
 	for _, key := range []string{"Name", "Arn"} {
@@ -142,7 +142,7 @@ func (g *group) launchTemplated(f *fields) {
 	}
 }
 
-// launchConfigured takes what launch configurations have in another form.
+// launchConfigured reads what launch configurations have in another form.
 func (g *group) launchConfigured(f *fields) {
 	for _, key := range []string{"LaunchConfigurationARN", "CreatedTime"} {
 		f.take(key)

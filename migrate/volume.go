@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// rootDevice is what images call the volume of nodes that has the images and logs of pods. image is a name of the
-// images, or of their family.
+// rootDevice returns the device name, in its images, of the volume that holds container images and pod logs. image is
+// a name of the images, or of their family.
 func rootDevice(image string) string {
 	switch image = strings.ToLower(image); {
 	case strings.Contains(image, "bottlerocket"):
@@ -18,7 +18,7 @@ func rootDevice(image string) string {
 	return "/dev/xvda"
 }
 
-// volume takes the fields of an EBS volume, by their names here and in an EC2NodeClass. Sizes are GiB.
+// volume reads the fields of an EBS volume. names maps their names here to those in an EC2NodeClass. Sizes are GiB.
 func (f *fields) volume(names map[string]string) map[string]any {
 	out := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(names)) {

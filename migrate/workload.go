@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// renamed are labels and annotations of pods, nodes and selectors that have another name now.
+// renamed maps labels and annotations of pods, nodes and selectors to their new names.
 var renamed = map[string]string{
 	"karpenter.sh/provisioner-name":   "karpenter.sh/nodepool",
 	"karpenter.sh/do-not-evict":       "karpenter.sh/do-not-disrupt",
@@ -23,7 +23,7 @@ var workloads = []string{
 	"PodTemplate", "Rollout", "Node",
 }
 
-// workload renames Karpenter's labels and annotations in an object with pods.
+// workload renames Karpenter's labels and annotations in an object with pods, and reports whether d is one.
 func (m *migration) workload(d *document) bool {
 	if !slices.Contains(workloads, d.kind()) {
 		return false
@@ -34,8 +34,8 @@ func (m *migration) workload(d *document) bool {
 	return true
 }
 
-// Concerns reports whether there is something to migrate in an object of Kubernetes that may be a workload: pods with
-// labels or annotations of then, or Cluster Autoscaler.
+// Concerns reports whether a Kubernetes object that may be a workload needs migration: it has pods with old labels or
+// annotations, or is Cluster Autoscaler.
 func Concerns(object map[string]any) bool {
 	d := &document{object: object}
 	m := &migration{}

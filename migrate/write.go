@@ -12,8 +12,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// YAML writes the objects as YAML documents. A comment above each says what it was made of, and the fate of the fields
-// that mean something else now.
+// YAML writes the objects as YAML documents. A comment above each says what it was made from, and the fate of fields
+// whose meaning has changed.
 func (r *Result) YAML(w io.Writer) error {
 	var b strings.Builder
 	for _, o := range r.Objects {
@@ -37,7 +37,7 @@ func (r *Result) YAML(w io.Writer) error {
 	return err
 }
 
-// notesOf returns what is told above an object.
+// notesOf returns the notes written above an object.
 func (r *Result) notesOf(o *Object) []Note {
 	var out []Note
 	for _, n := range r.Notes {
@@ -59,7 +59,7 @@ func (n *Note) text() string {
 	return printable.Text(cmp.Or(out+n.Why, "the object"))
 }
 
-// Report writes what became of each object and field, the fields that mean the same only if all is set.
+// Report writes the fate of each object and field. It lists fields that mean the same only if all is set.
 func (r *Result) Report(w io.Writer, all bool) error {
 	var b strings.Builder
 	var order []Note // the first of each object

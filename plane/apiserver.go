@@ -16,15 +16,15 @@ import (
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// serveAPI runs kube-apiserver as apiapp.Run does, with two settings that have no flag: additional authentication, and
-// the connections to nodes.
+// serveAPI runs kube-apiserver as apiapp.Run does, with two settings that have no flag: additional authentication,
+// and the dialer for kubelets.
 func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) error {
 	config, err := apiapp.NewConfig(o)
 	if err != nil {
 		return err
 	}
 	if p.o.Tokens != nil {
-		// Requests pass the aggregator's chain; TokenReviews use those of the others.
+		// Requests use the aggregator's chain; TokenReviews use those of the others.
 		for _, c := range []*genericapiserver.Config{
 			config.KubeAPIs.ControlPlane.Generic,
 			&config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config,
@@ -54,7 +54,8 @@ func (p *Plane) serveAPI(ctx context.Context, o apioptions.CompletedOptions) err
 	return prepared.Run(ctx)
 }
 
-// RESTConfig returns a new client configuration with all rights (group system:masters), limited to Options.ClientQPS.
+// RESTConfig returns a new client configuration with full access (group system:masters), limited to
+// Options.ClientQPS.
 func (p *Plane) RESTConfig() *rest.Config {
 	return &rest.Config{
 		Host:  p.APIServerURL(),
@@ -66,13 +67,13 @@ func (p *Plane) RESTConfig() *rest.Config {
 	}
 }
 
-// Kubeconfig returns the path of a kubeconfig file with all rights, which each start rewrites.
+// Kubeconfig returns the path of a kubeconfig file with full access. Each start rewrites it.
 func (p *Plane) Kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
 // APIServerURL returns the address of the API server, such as https://127.0.0.1:16443.
 func (p *Plane) APIServerURL() string { return "https://" + p.address() }
 
-// CABundle returns the PEM certificate of the authority that signed the API server's certificate.
+// CABundle returns the PEM certificate of the CA that signed the API server's certificate.
 func (p *Plane) CABundle() []byte { return append([]byte(nil), p.pki.ca.certPEM...) }
 
 // ServiceCIDR returns the range of Service addresses.
@@ -80,8 +81,8 @@ func (p *Plane) ServiceCIDR() string { return p.state.ServiceCIDR }
 
 func (p *Plane) address() string { return fmt.Sprintf("127.0.0.1:%d", p.state.Port) }
 
-// auditPolicy logs writes with their content and reads without. It logs no leases, and neither the content of events
-// nor that of secrets and tokens.
+// auditPolicy logs writes with their content and reads without. It logs no leases, and events, secrets and tokens
+// without their content.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]

@@ -8,13 +8,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The audit log is for everybody who looks for a fault; secrets and tokens are not.
+// Anyone who looks for a fault may read the audit log, so it must not contain secrets and tokens.
 func TestTheAuditLogKeepsSecrets(t *testing.T) {
 	var policy auditv1.Policy
 	if err := yaml.UnmarshalStrict([]byte(auditPolicy), &policy); err != nil {
 		t.Fatal(err)
 	}
-	// level is that of the first rule that is about a write of a resource: the API server stops there.
+	// level returns the level of the first rule that matches a write of a resource: the API server stops there.
 	level := func(group, resource string) auditv1.Level {
 		for _, r := range policy.Rules {
 			about := func(g auditv1.GroupResources) bool {

@@ -23,15 +23,15 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("the cluster's data in %s is damaged: %v; delete it and begin anew with \"nodeless down "+
+	return fmt.Sprintf("the cluster's data in %s is damaged: %v; delete it and start over with \"nodeless down "+
 		"--wipe%s\" and \"nodeless up\" (keep a copy of the folder first if you want to rescue something)",
 		e.Dir, e.Cause, datadir.Flag(filepath.Dir(e.Dir)))
 }
 
 func (e *CorruptError) Unwrap() error { return e.Cause }
 
-// initialised returns the file that marks an etcd which has been ready once. Before that nothing can have been stored,
-// so that the incomplete files of a killed start can be deleted.
+// initialised returns the path of the file that marks an etcd that has been ready once. Before that nothing can have
+// been stored, so the incomplete files of a killed start can be deleted.
 func initialised(dir string) string { return filepath.Join(dir, "initialised") }
 
 func markInitialised(dir string) error {
@@ -44,8 +44,8 @@ func markInitialised(dir string) error {
 	return nil
 }
 
-// checkFiles reads etcd's write-ahead log and database before etcd does: on damage etcd ends the process, in goroutines
-// that nobody can guard. Torn last records are no damage; etcd repairs those.
+// checkFiles reads etcd's write-ahead log and database before etcd does: on damage etcd ends the process, in
+// goroutines that cannot be guarded. A torn last record is not damage; etcd repairs it.
 func checkFiles(dir string) error {
 	member := filepath.Join(dir, "member")
 	if _, err := os.Stat(initialised(dir)); errors.Is(err, os.ErrNotExist) {
@@ -68,8 +68,8 @@ func checkFiles(dir string) error {
 	if err := guard(func() (err error) { applied, err = readDatabase(db); return err }); err != nil {
 		return &CorruptError{Dir: dir, Cause: fmt.Errorf("database: %w", err)}
 	}
-	// etcd takes a record that claims more bytes than the file has for a torn last one, and drops all that follows. It
-	// would then pass over every write until the log has grown past what the database holds.
+	// etcd takes a record that claims more bytes than the file has for a torn last record, and drops everything after
+	// it. It would then skip every write until the log has grown past what the database holds.
 	if logged < applied {
 		return &CorruptError{Dir: dir, Cause: fmt.Errorf(
 			"write-ahead log: it can be read up to entry %d, but the database holds entry %d", logged, applied)}
@@ -82,7 +82,7 @@ func guard(f func() error) error {
 	result := make(chan error, 1)
 	go func() {
 		debug.SetPanicOnFault(true)
-		err := errors.New("reading it was given up")
+		err := errors.New("etcd stopped reading it with a fatal error")
 		defer func() {
 			if r := recover(); r != nil {
 				err = fmt.Errorf("%v", r)
@@ -102,21 +102,21 @@ func readLog(dir string) (last uint64, err error) {
 		return 0, err
 	}
 	if len(snapshots) == 0 {
-		return 0, errors.New("it has no valid beginning")
+		return 0, errors.New("it has no valid snapshot entry")
 	}
 	from := snapshots[len(snapshots)-1]
 	log, err := wal.OpenForRead(lg, dir, from)
 	if err != nil {
 		return 0, err
 	}
-	_, _, entries, err := log.ReadAll() // closes the files; log.Close is for logs that are written
+	_, _, entries, err := log.ReadAll() // closes the files; log.Close is for logs opened for writing
 	if err != nil || len(entries) == 0 {
 		return from.Index, err
 	}
 	return entries[len(entries)-1].Index, nil
 }
 
-// readDatabase visits every key, and so every page in use, and returns the index of the last entry that was applied.
+// readDatabase visits every key, and so every page in use, and returns the index of the last applied entry.
 func readDatabase(path string) (applied uint64, err error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
 	if err != nil {

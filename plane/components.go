@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/plane/extension"
 )
 
-// The components run through their Run functions rather than their commands, which install signal handlers (a second
+// The components run through their Run functions, not their commands: commands install signal handlers (a second
 // component that does so panics) and a logging configuration that can be set only once.
 
 // Version returns the Kubernetes version, such as "v1.36.2".
@@ -56,7 +56,7 @@ func (p *Plane) apiserverFlags() []string {
 		"--kubelet-preferred-address-types=InternalDNS,InternalIP",
 		"--kubelet-certificate-authority=" + k.ca.certFile, // else it would trust any server at a node's address
 		"--service-account-issuer=" + Issuer,
-		// By default it is the advertised address, which is on loopback.
+		// The default is the advertised address, which is on loopback.
 		"--service-account-jwks-uri=" + Issuer + "/openid/v1/jwks",
 		"--service-account-key-file=" + k.serviceAccountPub,
 		"--service-account-signing-key-file=" + k.serviceAccountKey,
@@ -127,7 +127,7 @@ func (p *Plane) clientFlags(name string) []string {
 	return []string{
 		"--kubeconfig=" + p.componentKubeconfig(name),
 		"--leader-elect=false",
-		"--secure-port=0", // its metrics are in the API server's /metrics: one process, one registry
+		"--secure-port=0", // the API server's /metrics has its metrics: one process, one registry
 		"--profiling=false",
 		fmt.Sprintf("--kube-api-qps=%d", p.o.ClientQPS),
 		fmt.Sprintf("--kube-api-burst=%d", 2*p.o.ClientQPS),
@@ -156,7 +156,7 @@ func (p *Plane) startControllerManager() error {
 		if err != nil {
 			return err
 		}
-		configz.Delete(cmapp.ConfigzName) // of an earlier control plane in this process
+		configz.Delete(cmapp.ConfigzName) // left by an earlier control plane in this process
 		return cmapp.Run(ctx, c.Complete())
 	})
 	return nil

@@ -35,15 +35,15 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 			path := only(t, dir, log)
 			overwrite(t, path, recordAfter(t, path, 20_000)+100, garbage(4096))
 		}},
-		// what is read as a length there is more than the file has
+		// the length read there exceeds the file
 		"log overwritten from a record on": {"but the database holds entry", func(t *testing.T, dir string) {
 			path := only(t, dir, log)
 			overwrite(t, path, recordAfter(t, path, 20_000), garbage(4096))
 		}},
-		"log overwritten at the start": {"no valid beginning", func(t *testing.T, dir string) {
+		"log overwritten at the start": {"no valid snapshot entry", func(t *testing.T, dir string) {
 			overwrite(t, only(t, dir, log), 0, garbage(512))
 		}},
-		"log emptied": {"no valid beginning", func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) }},
+		"log emptied": {"no valid snapshot entry", func(t *testing.T, dir string) { truncate(t, only(t, dir, log), 0) }},
 		"log gone":    {"no write-ahead log", func(t *testing.T, dir string) { remove(t, only(t, dir, log)) }},
 		"database overwritten": {"invalid database", func(t *testing.T, dir string) {
 			overwrite(t, only(t, dir, db), 0, garbage(64<<10))
@@ -60,7 +60,7 @@ func TestADamagedDataDirectoryIsNamedWithTheRemedy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// every copy of it: which one is in use is etcd's affair
+			// every copy of it, since only etcd knows which one is in use
 			for at, key := 0, []byte("/registry/namespaces/kube-system"); ; {
 				i := bytes.Index(raw[at:], key)
 				if i < 0 {
@@ -162,8 +162,8 @@ func TestBadOptionsAreNamed(t *testing.T) {
 
 func garbage(n int) []byte { return bytes.Repeat([]byte{0xde, 0xad, 0xbe, 0xef}, n/4) }
 
-// recordAfter returns where the first record of a write-ahead log begins after an offset. A record's length comes before
-// it: 7 bytes, and one of padding, whose highest bit says that there is any.
+// recordAfter returns where the first record of a write-ahead log begins after an offset. A record's length precedes
+// it: 7 bytes, and one for padding, whose highest bit says that there is any.
 func recordAfter(t *testing.T, path string, offset int64) (at int64) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -183,7 +183,7 @@ func recordAfter(t *testing.T, path string, offset int64) (at int64) {
 	return at
 }
 
-// only is the one file that a pattern finds.
+// only returns the single file that matches a pattern.
 func only(t *testing.T, dir, pattern string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, pattern))

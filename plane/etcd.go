@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// store is the embedded etcd, which listens on a socket in a folder that only this user may enter.
+// store is the embedded etcd. It listens on a socket in a folder that only this user may enter.
 type store struct {
 	dir     string
 	socket  string
@@ -33,7 +33,7 @@ func (s *store) fail(err error) {
 	})
 }
 
-// startEtcd checks etcd's files and starts it; damaged files become a *CorruptError.
+// startEtcd checks etcd's files and starts it. Damaged files cause a *CorruptError.
 func (p *Plane) startEtcd(ctx context.Context) error {
 	s := &store{dir: filepath.Join(p.dir, "etcd"), failed: make(chan struct{})}
 	if err := checkFiles(s.dir); err != nil {
@@ -69,7 +69,7 @@ func (p *Plane) startEtcd(ctx context.Context) error {
 	return markInitialised(s.dir)
 }
 
-// serve starts etcd in a goroutine of its own, because a fatal log entry of etcd ends the goroutine, and because a
+// serve starts etcd in a separate goroutine, because a fatal log entry of etcd ends the goroutine, and because a
 // damaged database file may be mapped shorter than its pages say.
 func (s *store) serve(started chan<- *embed.Etcd) {
 	debug.SetPanicOnFault(true)
@@ -98,11 +98,11 @@ func (s *store) config() *embed.Config {
 	c.ListenPeerUrls, c.AdvertisePeerUrls = nil, []url.URL{peer}
 	c.InitialCluster = c.InitialClusterFromName(c.Name)
 	c.EnableGRPCGateway = false
-	// Without fsync a power cut may lose the last seconds, which a cluster of simulated instances can bear, and writes are
-	// ten times faster on slow disks. The end of the process, kill -9 included, loses nothing: what was written is in the
-	// kernel's page cache.
+	// Without fsync a power failure may lose the last seconds, which a cluster of simulated instances can bear, and
+	// writes are ten times faster on slow disks. Killing the process, even with kill -9, loses nothing: what was
+	// written is in the kernel's page cache.
 	c.UnsafeNoFsync = true
-	// The only member may elect itself soon after the start.
+	// The only member may hold an election soon after the start.
 	c.TickMs, c.ElectionMs = 50, 250
 	c.QuotaBackendBytes = 8 << 30
 	c.MaxRequestBytes = 3 << 20 // headroom above the API server's own limit of 3 MB of JSON, which is smaller as protobuf
@@ -113,7 +113,7 @@ func (s *store) config() *embed.Config {
 // endpoint returns the address for the API server.
 func (s *store) endpoint() string { return "unix://" + s.socket }
 
-// maxSocketPath is the longest address of a Unix socket on Linux and macOS, with a little room.
+// maxSocketPath is the longest path of a Unix socket on Linux and macOS, with a margin.
 const maxSocketPath = 100
 
 // makeSocket chooses the path of the socket: in the data directory (0700) or, if that path is too long for a socket, in
@@ -136,7 +136,7 @@ func (s *store) makeSocket() error {
 	return nil
 }
 
-// stop closes etcd gracefully within limit, then hard.
+// stop closes etcd gracefully within limit, and forcibly after that.
 func (s *store) stop(limit time.Duration) {
 	defer s.cleanup()
 	if s.server == nil {

@@ -2,10 +2,10 @@ package plane
 
 import "context"
 
-// CheckObjects lets tests ask what is asked when a start takes long.
+// CheckObjects exposes the check that runs when a start takes long.
 func (p *Plane) CheckObjects(ctx context.Context) error { return p.etcd.checkObjects(ctx) }
 
-// Go lets tests run a function in a goroutine of the control plane's, which may be a stopped one.
+// Go runs a function in a goroutine of the control plane, which may be stopped.
 func (p *Plane) Go(f func()) {
 	go func() {
 		p.own()
@@ -13,5 +13,5 @@ func (p *Plane) Go(f func()) {
 	}()
 }
 
-// Running returns the control plane of this process that was started last, which may not be ready yet.
+// Running returns the control plane that this process started last, which may not be ready yet.
 func Running() *Plane { return running.Load() }

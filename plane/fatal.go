@@ -13,20 +13,21 @@ import (
 	_ "k8s.io/apiserver/pkg/storage/storagebackend/factory" // holds the variable linked below
 )
 
-// running is the control plane that runs in this process, or that was the last to run.
+// running is the control plane that runs in this process, or the last one that did.
 var running atomic.Pointer[Plane]
 
-// goroutineLabels returns the profiler labels of this goroutine. A goroutine inherits those of the one that started it.
+// goroutineLabels returns the profiler labels of this goroutine. A goroutine inherits those of the one that started
+// it.
 //
 //go:linkname goroutineLabels runtime/pprof.runtime_getProfLabel
 func goroutineLabels() unsafe.Pointer
 
-// own makes this goroutine, and all that it starts from now on, one of the control plane's.
+// own marks this goroutine, and all that it starts from now on, as the control plane's.
 func (p *Plane) own() {
 	pprof.SetGoroutineLabels(p.labels)
 }
 
-// owns reports whether this goroutine is one of the control plane's.
+// owns reports whether this goroutine belongs to the control plane.
 func (p *Plane) owns() (owns bool) {
 	of := goroutineLabels()
 	done := make(chan struct{})
@@ -39,9 +40,9 @@ func (p *Plane) owns() (owns bool) {
 	return owns
 }
 
-// fatalExit replaces os.Exit in klog.Fatal, so that the user gets an error rather than a stack. The goroutine ends; the
-// rest is shut down in order. An API server that is stopped before it is ready says klog.Fatal half a minute later,
-// which must not end the control plane that was started in the meantime.
+// fatalExit replaces os.Exit in klog.Fatal, so that the user gets an error rather than a stack trace. The goroutine
+// ends, and the rest is shut down in order. An API server that is stopped before it is ready calls klog.Fatal half a
+// minute later, which must not end a control plane started in the meantime.
 func fatalExit(code int) {
 	if p := running.Load(); p != nil && p.owns() {
 		p.fail("control plane", &gaveUpError{code, logs.fatal()})
@@ -49,17 +50,18 @@ func fatalExit(code int) {
 	runtime.Goexit()
 }
 
-// gaveUpError says that a component of Kubernetes wanted to end the process.
+// gaveUpError means that a Kubernetes component tried to end the process.
 type gaveUpError struct {
 	code int
 	why  string // what it logged
 }
 
 func (e *gaveUpError) Error() string {
-	return fmt.Sprintf("a Kubernetes component gave up (exit code %d): %s", e.code, e.why)
+	return fmt.Sprintf("a Kubernetes component exited with a fatal error (exit code %d): %s", e.code, e.why)
 }
 
-// exitHook does the same for etcd's logger, whose Fatal exits and whose Panic panics in any of its goroutines.
+// exitHook does the same for etcd's logger: its Fatal exits the process and its Panic panics, in any goroutine of
+// etcd.
 type exitHook struct{ report func(error) }
 
 func (h exitHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
@@ -73,7 +75,7 @@ func (h exitHook) OnWrite(e *zapcore.CheckedEntry, fields []zapcore.Field) {
 	runtime.Goexit()
 }
 
-// etcdLogger writes warnings and errors; it passes what etcd considers fatal to report.
+// etcdLogger logs warnings and errors. It passes entries that etcd considers fatal to report.
 func etcdLogger(report func(error)) *zap.Logger {
 	enc := zap.NewProductionEncoderConfig()
 	enc.EncodeTime = zapcore.ISO8601TimeEncoder

@@ -16,7 +16,7 @@ import (
 // maxLog is the size at which a log file is rotated.
 const maxLog = 32 << 20
 
-// maxWhy is how much of the last line of klog.Fatal is remembered.
+// maxWhy is how much of the last line of klog.Fatal is kept.
 const maxWhy = 500
 
 // logs receives the logs of all components. The loggers of Kubernetes, gRPC and etcd are globals that cannot be

@@ -37,8 +37,8 @@ type pair struct {
 	certFile, keyFile string
 }
 
-// pki holds the credentials of the components. The front proxy has an authority of its own, since whoever holds one of
-// its certificates may impersonate any user.
+// pki holds the credentials of the components. The front proxy has its own CA, since the holder of one of its
+// certificates may impersonate any user.
 type pki struct {
 	ca, frontCA                         *pair
 	serving, kubelet, front             *pair
@@ -47,8 +47,8 @@ type pki struct {
 	serviceAccountPub                   string // public key file
 }
 
-// ensurePKI loads the certificates in dir and issues those that are missing, unreadable, signed by another authority,
-// for other names, or about to expire.
+// ensurePKI loads the certificates in dir and issues those that are missing, unreadable, signed by another CA, for
+// other names, or about to expire.
 func ensurePKI(dir, serviceCIDR string, now time.Time) (*pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("certificates: %w", err)
@@ -129,7 +129,7 @@ func ensurePair(base string, want x509.Certificate, by *pair, now time.Time) (*p
 	return p, p.issue(want, by, now)
 }
 
-// load reads both files; it fails if they cannot be used.
+// load reads both files. It fails if they are unusable.
 func (p *pair) load() (err error) {
 	if p.certPEM, err = os.ReadFile(p.certFile); err != nil {
 		return err
@@ -198,7 +198,7 @@ func parseKey(text []byte) (*ecdsa.PrivateKey, error) {
 	return key, err
 }
 
-// ensureKey keeps the key that signs service account tokens: a new one would invalidate all tokens.
+// ensureKey keeps the key that signs service account tokens, or creates it: a new key would invalidate all tokens.
 func ensureKey(private, public string) error {
 	text, err := os.ReadFile(private)
 	var key *ecdsa.PrivateKey

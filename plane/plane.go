@@ -31,20 +31,21 @@ type Options struct {
 	// ClientQPS is the request rate per second of kube-controller-manager and kube-scheduler (burst: twice that), and of
 	// RESTConfig. The default is 1000: upstream's 20 to 50 make 1,000 pods of a Deployment take almost a minute.
 	ClientQPS int
-	// ServiceCIDR is the range of Service addresses, 10.96.0.0/16 by default. A cluster keeps the range it was made with.
+	// ServiceCIDR is the range of Service addresses, 10.96.0.0/16 by default. A cluster keeps the range that it was
+	// created with.
 	ServiceCIDR string
-	// SchedulerConfig is a KubeSchedulerConfiguration in YAML or JSON, of which the client's settings and leader election
-	// are replaced; nil = kube-scheduler's defaults.
+	// SchedulerConfig is a KubeSchedulerConfiguration in YAML or JSON; its client settings and leader election are
+	// replaced. nil = kube-scheduler's defaults.
 	SchedulerConfig []byte
-	// Port fixes kube-apiserver's port; if another process listens there, Start fails and names it. With 0 a free port is
-	// chosen once and kept; if another process takes it between two starts, a new one is chosen and the kubeconfig
-	// follows.
+	// Port fixes kube-apiserver's port; if another process listens there, Start fails and names it. With 0, Start
+	// chooses a free port once and keeps it; if another process takes it between two starts, Start chooses a new one
+	// and updates the kubeconfig.
 	Port int
 	// Tokens authenticates bearer tokens other than those of ServiceAccounts; nil = none.
 	Tokens authenticator.Token
-	// DialKubelet connects the API server to the addresses of nodes; nil = over the host's network.
+	// DialKubelet dials node addresses for the API server; nil = over the host's network.
 	DialKubelet func(ctx context.Context, network, address string) (net.Conn, error)
-	// Progress is called after each step of the start, from one goroutine at a time, with the duration of the step.
+	// Progress is called after each step of the start with the step's duration, from one goroutine at a time.
 	Progress func(step string, took time.Duration)
 }
 
@@ -73,10 +74,10 @@ type Plane struct {
 // inUse is held while a control plane runs: its components register themselves in globals of this process.
 var inUse sync.Mutex
 
-// Start starts a control plane and returns when it is ready: the API server says so, the scheduler has its caches and
-// the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds the start only; if it
-// ends earlier, everything is stopped again. Afterwards the control plane runs until Stop, or until a component fails
-// (see Done and Err). One process can run one control plane at a time.
+// Start starts a control plane and returns when it is ready: the API server reports so, the scheduler's caches have
+// synced and the namespace default has its ServiceAccount, so that pods can be created at once. ctx bounds only the
+// start; if it ends earlier, everything is stopped again. Afterwards the control plane runs until Stop, or until a
+// component fails (see Done and Err). One process can run one control plane at a time.
 //
 // It fails with a *datadir.InUseError if another process uses the data directory, a *PortError if Options.Port is
 // taken, and a *CorruptError if etcd's files are damaged.
@@ -91,12 +92,12 @@ func Start(ctx context.Context, o Options) (*Plane, error) {
 		if !errors.As(err, &gaveUp) || try == maxStarts || ctx.Err() != nil {
 			return p, err
 		}
-		o.Progress("a component gave up, starting again", time.Since(began))
+		o.Progress("a Kubernetes component failed, starting again", time.Since(began))
 	}
 }
 
-// maxStarts is how often a control plane is started whose components give up. kube-apiserver does when its default
-// roles are not written within 30 s, as on a machine that is very busy; those that were written stay.
+// maxStarts bounds how often a control plane whose components give up is started. kube-apiserver gives up if its
+// default roles are not written within 30 s, as on a very busy machine; the roles that were written stay.
 const maxStarts = 3
 
 func startOnce(ctx context.Context, o Options) (*Plane, error) {
@@ -144,7 +145,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// start runs the steps in order; shutdown releases what they have acquired, however far they came.
+// start runs the steps in order. shutdown releases what they have acquired, however far they got.
 func (p *Plane) start(ctx context.Context) error {
 	if err := p.prepare(); err != nil {
 		return err

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runHelper starts a control plane, says so, and runs until it is killed.
+// runHelper starts a control plane, reports it, and runs until it is killed.
 func runHelper(dir string) int {
 	p, err := plane.Start(context.Background(), plane.Options{DataDir: dir})
 	if err != nil {
@@ -69,7 +69,7 @@ func start(t *testing.T, o plane.Options) *plane.Plane {
 func stop(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // its stages end in five seconds of a machine at rest
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // 5 s suffice on an idle machine
 	defer cancel()
 	if err := p.Stop(ctx); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func deploy(t *testing.T, c *kubernetes.Clientset, ns string, replicas int32) {
 	}
 }
 
-// unschedulable waits until a deployment's pods exist and the scheduler has found no node for them.
+// unschedulable waits until a namespace has n pods for which the scheduler has found no node.
 func unschedulable(t *testing.T, c *kubernetes.Clientset, ns string, n int) {
 	t.Helper()
 	planetest.Eventually(t, "unschedulable pods", func(ctx context.Context) error {
@@ -156,7 +156,7 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	stop(t, p) // although somebody watches
+	stop(t, p) // despite an open watch
 	if l, err := net.Listen("tcp4", strings.TrimPrefix(url, "https://")); err != nil {
 		t.Errorf("port not freed: %v", err)
 	} else {
@@ -189,7 +189,7 @@ func TestADeploymentSurvivesARestart(t *testing.T) {
 	onlyForItsOwner(t, dir)
 }
 
-// givesUp lets a component of a control plane, which may be a stopped one, end the process.
+// givesUp lets a component of a control plane, which may be stopped, end the process.
 func givesUp(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -204,7 +204,7 @@ func TestAComponentThatGivesUp(t *testing.T) {
 	skipShort(t)
 	gave := false
 	p := start(t, plane.Options{DataDir: t.TempDir(), Progress: func(string, time.Duration) {
-		if !gave { // while it starts, after which it is started again
+		if !gave { // while it starts, which is then repeated
 			gave = true
 			givesUp(t, plane.Running())
 		}
@@ -216,8 +216,8 @@ func TestAComponentThatGivesUp(t *testing.T) {
 	}
 }
 
-// ownPort is a free one that no other plane takes by itself while this one is down: the tests of other packages run
-// meanwhile.
+// ownPort returns a free port that no other plane takes by default while this one is down: the tests of other
+// packages run at the same time.
 func ownPort(t *testing.T) int {
 	t.Helper()
 	const first, last = 16600, 16699
@@ -298,7 +298,7 @@ func TestAKilledProcessLosesNothingAndKeepsOthersOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := other.Process.Kill(); err != nil { // SIGKILL, the instant the last write was answered
+	if err := other.Process.Kill(); err != nil { // SIGKILL, right after the response to the last write
 		t.Fatal(err)
 	}
 	_ = other.Wait()

@@ -18,7 +18,7 @@ import (
 // PortError reports that the requested port is taken.
 type PortError struct {
 	Port   int
-	Holder string // " by process 123 (name)", "" if it cannot be known
+	Holder string // " by process 123 (name)", "" if unknown
 }
 
 func (e *PortError) Error() string {
@@ -26,11 +26,11 @@ func (e *PortError) Error() string {
 		e.Holder)
 }
 
-// Ports that are tried first. They are below the range that the kernel uses for outgoing connections, so that nobody
-// gets them by chance between two starts, and differ from 6443, which other local clusters use.
+// Ports to try first. They are below the range that the kernel uses for outgoing connections, so that no other
+// process gets them by chance between two starts, and differ from 6443, which other local clusters use.
 const firstPort, lastPort = 16443, 16542
 
-// listen opens the API server's port: the fixed one if there is one, else the port of the last start, else a free one.
+// listen opens the API server's port: the fixed one if set, else the port of the last start, else a free one.
 func listen(fixed, last int) (net.Listener, error) {
 	if fixed != 0 {
 		l, err := listenOn(fixed)
@@ -103,8 +103,8 @@ func listeningInodes(table string, port int, inodes map[string]bool) {
 	}
 }
 
-// closable is the API server's listener. If the API server does not end in time, its port is closed under it. It would
-// panic; its accepting goroutine ends instead.
+// closable is the API server's listener. If the API server does not end in time, shut closes its port. Its accepting
+// goroutine then ends; otherwise it would panic.
 type closable struct {
 	net.Listener
 	closed atomic.Bool

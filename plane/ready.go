@@ -32,7 +32,7 @@ func (p *Plane) awaitAPIServer(ctx context.Context) error {
 	})
 }
 
-// slowStart is how long the API server may take before its data are checked; it usually needs 2 s.
+// slowStart is how long the API server may take before its data is checked; it usually needs 2 s.
 const slowStart = 10 * time.Second
 
 // awaitClients waits until the scheduler's caches have synced and the controllers have created the ServiceAccount
@@ -60,7 +60,7 @@ func (p *Plane) awaitClients(ctx context.Context, synced <-chan struct{}) error 
 }
 
 // checkObjects decodes every stored object. Neither checkFiles nor the API server reports an object whose own bytes
-// have changed: the API server retries for ever and never becomes ready. So a slow start calls this.
+// have changed: the API server retries for ever and never becomes ready. So a slow start calls checkObjects.
 func (s *store) checkObjects(ctx context.Context) error {
 	return guard(func() error {
 		all, err := s.server.Server.KV().Range(ctx, []byte("/registry/"), []byte("/registry0"), mvcc.RangeOptions{})

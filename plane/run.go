@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The components, which run until they are stopped.
+// The components. They run until they are stopped.
 const (
 	apiserver         = "kube-apiserver"
 	controllerManager = "kube-controller-manager"
@@ -24,8 +24,8 @@ type component struct {
 
 var errEnded = errors.New("ended by itself")
 
-// run starts a component. One that ends before it is stopped, by an error, a panic in its main goroutine or klog.Fatal,
-// ends the whole control plane.
+// run starts a component. If it ends before it is stopped, by an error, a panic in its main goroutine or klog.Fatal,
+// the whole control plane ends.
 func (p *Plane) run(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &component{cancel: cancel, done: make(chan struct{})}
@@ -35,7 +35,7 @@ func (p *Plane) run(name string, f func(context.Context) error) {
 	go func() {
 		defer close(c.done)
 		p.own()
-		err := errEnded // stays if the goroutine exits
+		err := errEnded // kept if the goroutine exits
 		defer func() {
 			if r := recover(); r != nil {
 				err = fmt.Errorf("panic: %v", r)

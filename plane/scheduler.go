@@ -17,7 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// CheckSchedulerConfig returns what kube-scheduler would refuse in a KubeSchedulerConfiguration.
+// CheckSchedulerConfig returns an error if kube-scheduler would reject a KubeSchedulerConfiguration, or for
+// extenders.
 func CheckSchedulerConfig(document []byte) error {
 	o, kind, err := configscheme.Codecs.UniversalDecoder().Decode(document, nil, nil)
 	if err != nil {
@@ -27,12 +28,12 @@ func CheckSchedulerConfig(document []byte) error {
 	if !ok {
 		return fmt.Errorf("%s: use %s, kind KubeSchedulerConfiguration", kind, schedulerv1.SchemeGroupVersion)
 	}
-	c.APIVersion = kind.GroupVersion().String() // which decoding clears
+	c.APIVersion = kind.GroupVersion().String() // cleared by decoding
 	if err := validation.ValidateKubeSchedulerConfiguration(c); err != nil {
 		return err
 	}
 	if len(c.Extenders) > 0 {
-		return errors.New("extenders: not supported, since nothing here plans by them")
+		return errors.New("extenders: not supported, since plans do not consult them")
 	}
 	return nil
 }
@@ -42,7 +43,7 @@ func (p *Plane) startScheduler() (synced <-chan struct{}, err error) {
 	flags := p.clientFlags(scheduler)
 	file := filepath.Join(filepath.Dir(p.componentKubeconfig(scheduler)), scheduler+".yaml")
 	if p.o.SchedulerConfig == nil {
-		_ = os.Remove(file) // of an earlier run, which other commands would read
+		_ = os.Remove(file) // from an earlier run; other commands would read it
 	} else {
 		if err := p.writeSchedulerConfig(file); err != nil {
 			return nil, fmt.Errorf("%s: configuration: %w", scheduler, err)
@@ -66,13 +67,13 @@ func (p *Plane) startScheduler() (synced <-chan struct{}, err error) {
 				close(ready)
 			}
 		}()
-		configz.Delete("componentconfig") // the scheduler's, of an earlier control plane in this process
+		configz.Delete("componentconfig") // of an earlier control plane's scheduler in this process
 		return schedapp.Run(ctx, c, sched)
 	})
 	return ready, nil
 }
 
-// writeSchedulerConfig writes Options.SchedulerConfig with the client's settings of this control plane, because
+// writeSchedulerConfig writes Options.SchedulerConfig with the client settings of this control plane, because
 // kube-scheduler ignores its flags for them when it is given a file.
 func (p *Plane) writeSchedulerConfig(file string) error {
 	if err := CheckSchedulerConfig(p.o.SchedulerConfig); err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The limits of the stages of the shutdown; together they stay below five seconds.
+// Limits of the stages of the shutdown; together they stay below five seconds.
 const (
 	clientsShutdown   = 1500 * time.Millisecond // controllers and scheduler, together
 	apiserverShutdown = 2500 * time.Millisecond
@@ -23,11 +23,11 @@ func (p *Plane) supervise() {
 		<-p.settled()
 	}
 	p.shutdown()
-	inUse.Unlock() // before done is closed: whoever waits for it may start the next one at once
+	inUse.Unlock() // before done is closed: a waiter may start the next one at once
 	close(p.done)
 }
 
-// settled returns a channel that is closed once the start is over: at Stop, or because the plane runs.
+// settled returns a channel that is closed once the start has ended: at Stop, or because the plane runs.
 func (p *Plane) settled() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *Plane) fail(name string, err error) {
 	})
 }
 
-// shutdown stops the components from the top down, so that each one keeps what it needs; every stage has its limit.
+// shutdown stops the components from the top down, so that each keeps what it needs. Every stage has a time limit.
 func (p *Plane) shutdown() {
 	p.stopComponents(clientsShutdown, controllerManager, scheduler)
 	p.stopComponents(apiserverShutdown, apiserver)
@@ -73,8 +73,8 @@ func (p *Plane) shutdown() {
 	}
 }
 
-// Stop stops the control plane and waits for its end: at most five seconds, or until ctx ends. The data stay. It is
-// idempotent.
+// Stop stops the control plane and waits until it has ended: at most five seconds, or until ctx ends. The data stays.
+// Stop is idempotent.
 func (p *Plane) Stop(ctx context.Context) error {
 	p.mu.Lock()
 	p.stopOnce.Do(func() { close(p.stopping) })

@@ -19,7 +19,7 @@ const defaultServiceCIDR = "10.96.0.0/16"
 
 func stateFile(dir string) string { return filepath.Join(dir, "plane.json") }
 
-// loadState reads the state; an invalid file counts as none, since all settings can be chosen anew.
+// loadState reads the state. An invalid file counts as missing, since all settings can be chosen anew.
 func loadState(dir string) (state, error) {
 	var s state
 	raw, err := os.ReadFile(stateFile(dir))

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// AccessKey is a user's key, or that of a session of a role.
+// AccessKey is the key of a user or of a role session.
 type AccessKey struct {
 	ID, Secret string
 	Owner      PrincipalKind
 	Name       string // of the user or role
-	Session    string // name of a role's session; "" for a user's key
+	Session    string // name of the role session; "" for a user's key
 	Token      string // session token
 	CreatedAt  time.Time
 	ExpiresAt  time.Time // zero for a user's key
 }
 
-// CreateAccessKey creates a key of a user, who may have two.
+// CreateAccessKey creates a key for a user. A user may have two.
 func (s *principals) CreateAccessKey(user string) (AccessKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *principals) CreateAccessKey(user string) (AccessKey, error) {
 	return s.newKey(AccessKey{ID: "AKIA", Owner: UserPrincipal, Name: user})
 }
 
-// newKey completes a key whose ID is only its prefix.
+// newKey completes a key whose ID holds only its prefix.
 func (s *principals) newKey(k AccessKey) (AccessKey, error) {
 	random := make([]byte, 30)
 	_, _ = rand.Read(random) // never fails since Go 1.24
@@ -44,7 +44,7 @@ func (s *principals) newKey(k AccessKey) (AccessKey, error) {
 	return k, s.commit()
 }
 
-// AccessKeys returns the keys of a user, by ID.
+// AccessKeys returns the keys of a user, sorted by ID.
 func (s *principals) AccessKeys(user string) ([]AccessKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,14 +77,14 @@ func (s *principals) DeleteAccessKey(user, id string) error {
 	return s.commit()
 }
 
-// AssumeRole gives the keys of a session of a role. Whether the caller may is the caller's to know.
+// AssumeRole creates the key of a role session. The caller checks that it is allowed.
 func (s *principals) AssumeRole(role, session string, lifetime time.Duration) (AccessKey, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, err := s.find(RolePrincipal, role); err != nil {
 		return AccessKey{}, err
 	}
-	for id, k := range s.keys { // nobody asks for these any more
+	for id, k := range s.keys { // long expired
 		if k.Session != "" && s.clock.Now().Sub(k.ExpiresAt) > time.Hour {
 			delete(s.keys, id)
 			s.store.remove(bucketAccessKeys, id)

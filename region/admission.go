@@ -17,9 +17,9 @@ type Bucket struct {
 	PerSecond float64
 }
 
-// DefaultThrottle has the shape of the limits that AWS publishes for EC2 (request token buckets by action). It is
-// several times as generous: experiments on a laptop meet it only when something runs away. The key "" is for all other
-// actions.
+// DefaultThrottle has the shape of the limits that AWS publishes for EC2 (request token buckets by action), but is
+// several times as generous: an experiment on a laptop hits it only if something runs away. The key "" is for all
+// other actions.
 var DefaultThrottle = map[string]Bucket{
 	"":                   {Size: 1000, PerSecond: 200},
 	"CreateFleet":        {Size: 1000, PerSecond: 200},
@@ -28,7 +28,7 @@ var DefaultThrottle = map[string]Bucket{
 	"CreateTags":         {Size: 500, PerSecond: 100},
 }
 
-// admission decides which calls get through: it throttles, injects faults and keeps the log of calls.
+// admission decides which calls to admit: it throttles, injects faults and keeps the log of calls.
 type admission struct {
 	*core
 	faults  map[string]*fault       // by action; those of KMS keys by keyFault
@@ -48,7 +48,7 @@ type bucketState struct {
 	at     time.Time
 }
 
-// fault is an error or a delay that was injected.
+// fault is an injected error or delay.
 type fault struct {
 	Error *APIError
 	Times int
@@ -73,16 +73,20 @@ type callLog struct {
 
 const keptCalls = 20_000
 
-// Admit lets an API call in: it waits out injected delays, applies throttling and injected errors, and logs the call.
+// Admit admits an API call: it waits out injected delays, applies throttling and injected errors, and logs the call.
 // The caller passes the result of an admitted call to done.
 func (a *admission) Admit(ctx context.Context, api, clientToken, summary string) (done func(error), err error) {
-	at := a.clock.Now()
+	// The strings may be parts of a request body, which the log must not keep.
+	c := Call{
+		Time: a.clock.Now(), API: strings.Clone(api), Token: strings.Clone(clientToken), Summary: strings.Clone(summary),
+	}
 	done = func(err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.calls.add(Call{Time: at, API: api, Token: clientToken, Summary: summary, Error: code(err)})
+		c.Error = code(err)
+		a.calls.add(c)
 	}
-	if err := a.admit(ctx, api); err != nil {
+	if err := a.admit(ctx, c.API); err != nil {
 		done(err)
 		return nil, err
 	}
@@ -151,7 +155,7 @@ func (a *admission) Fail(api string, err *APIError, times int) {
 	a.inject(api, func(f *fault) { f.Error, f.Times = err, max(times, 0) })
 }
 
-// Delay makes every call of an API take longer by d, until Delay is called again.
+// Delay delays every call of an API by d, until Delay is called again.
 func (a *admission) Delay(api string, d time.Duration) {
 	a.inject(api, func(f *fault) { f.Delay = max(d, 0) })
 }
@@ -170,7 +174,7 @@ func (a *admission) inject(api string, change func(*fault)) {
 	}
 }
 
-// keepFault makes a fault durable, or drops one that is used up.
+// keepFault makes a fault durable, or drops a used-up one.
 func (a *admission) keepFault(api string, f *fault) error {
 	if f.Times == 0 && f.Delay == 0 {
 		delete(a.faults, api)
@@ -207,19 +211,19 @@ func (a *admission) Counters() map[string]int {
 	return maps.Clone(a.calls.counters)
 }
 
-// The state reason of an instance whose volume cannot be decrypted: it ends as soon as it starts (EC2 user guide,
-// "Instance terminates immediately").
+// The state reason of an instance whose volume cannot be decrypted: it shuts down as soon as it starts (EC2 user
+// guide, "Instance terminates immediately").
 const (
 	reasonKey    = "Client.InvalidKMSKey.InvalidState"
 	reasonKeyMsg = "Client.InvalidKMSKey.InvalidState: The KMS key provided is in an incorrect state"
 )
 
-// keyForm matches what names a key of KMS: its ID, its alias, or the ARN of either (KMS developer guide, "Key
+// keyForm matches the identifiers of a KMS key: its ID, its alias, or the ARN of either (KMS developer guide, "Key
 // identifiers").
 var keyForm = regexp.MustCompile(`^(arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:(key/)?)?` +
 	`([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32}|alias/[a-zA-Z0-9/_-]+)$`)
 
-// SetKeyEnabled enables or disables a KMS key. A key that was never named is enabled.
+// SetKeyEnabled enables or disables a KMS key. Keys are enabled by default.
 func (a *admission) SetKeyEnabled(key string, enabled bool) error {
 	if !keyForm.MatchString(key) {
 		return apiError("InvalidParameterValue", "key %q: give the ID, the alias or the ARN of a KMS key", key)
@@ -232,12 +236,12 @@ func (a *admission) SetKeyEnabled(key string, enabled bool) error {
 	return nil
 }
 
-// keyFault returns the name of a disabled key among the faults.
+// keyFault returns the key of faults under which a disabled KMS key is recorded.
 func keyFault(key string) string {
 	return "kms:" + strings.TrimPrefix(key[strings.LastIndex(key, ":")+1:], "key/")
 }
 
-// usable reports whether instances with the volumes can start.
+// usable reports whether instances with these volumes can start.
 func (a *admission) usable(devices []BlockDevice) bool {
 	for _, d := range devices {
 		if d.KMSKey != "" && (!keyForm.MatchString(d.KMSKey) || a.faults[keyFault(d.KMSKey)] != nil) {

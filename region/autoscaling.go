@@ -28,7 +28,7 @@ type AutoScalingGroup struct {
 
 // GroupSettings are what CreateAutoScalingGroup sets and UpdateAutoScalingGroup changes.
 type GroupSettings struct {
-	Min, Max, Desired   int // in units of weight: of instances, if no override has a weight
+	Min, Max, Desired   int // in units of weight; in instances if no override has a weight
 	Launch              GroupLaunch
 	Subnets             []string
 	Cooldown            time.Duration
@@ -40,7 +40,7 @@ type GroupSettings struct {
 	CapacityRebalance   bool // spot instances at risk are replaced before they are interrupted
 }
 
-// GroupLaunch says what a group launches: exactly one of its fields is set.
+// GroupLaunch specifies what a group launches: exactly one of its fields is set.
 type GroupLaunch struct {
 	Configuration string      `json:",omitempty"` // name of a launch configuration
 	Template      TemplateRef `json:",omitzero"`
@@ -62,7 +62,7 @@ type MixedInstances struct {
 	SpotMaxPriceMicros int64 // per hour; 0 means the on-demand price
 }
 
-// GroupOverride is one of a mixed group's choices.
+// GroupOverride is one override of a mixed instances policy.
 type GroupOverride struct {
 	InstanceType string
 	Requirements *InstanceRequirements // in place of InstanceType
@@ -77,20 +77,20 @@ type GroupTag struct {
 	Propagate  bool // to instances, at their launch
 }
 
-// GroupMember is an instance as its group sees it.
+// GroupMember is an instance as seen by its group.
 type GroupMember struct {
 	ID, Type, ImageID  string
 	Zone, CapacityType string
 	Lifecycle          string      // a state such as LifecycleInService
-	Template           TemplateRef `json:",omitzero"` // that it was launched from; its version is a number
+	Template           TemplateRef `json:",omitzero"` // launched from this; its version is a number
 	Configuration      string      `json:",omitempty"`
 	Weight             int
 	JoinedAt           time.Time
 	Unhealthy          bool       `json:",omitempty"`
 	Protected          bool       `json:",omitempty"` // from scale-in
-	Leaving            bool       `json:",omitempty"` // it is terminated when another has taken its place
+	Leaving            bool       `json:",omitempty"` // terminated once its replacement is in service
 	Waits              []HookWait `json:",omitempty"`
-	Activity           string     `json:",omitempty"` // in progress
+	Activity           string     `json:",omitempty"` // the one in progress
 }
 
 // States of a group's members (EC2 Auto Scaling user guide, "Instance lifecycle").
@@ -104,10 +104,10 @@ const (
 	LifecycleStandby         = "Standby"
 )
 
-// pending reports whether a member is on its way into service.
+// pending reports whether a member is being launched and not yet in service.
 func (m *GroupMember) pending() bool { return strings.HasPrefix(m.Lifecycle, LifecyclePending) }
 
-// terminating reports whether a member is on its way out.
+// terminating reports whether a member is being terminated.
 func (m *GroupMember) terminating() bool { return strings.HasPrefix(m.Lifecycle, LifecycleTerminating) }
 
 // counts reports whether a member is part of its group's capacity.
@@ -115,7 +115,7 @@ func (m *GroupMember) counts() bool {
 	return !m.terminating() && !m.Leaving && m.Lifecycle != LifecycleStandby
 }
 
-// capacity returns how much of the desired capacity there is.
+// capacity returns the group's current capacity in units of weight.
 func (g *AutoScalingGroup) capacity() int {
 	total := 0
 	for i := range g.Members {
@@ -142,18 +142,18 @@ func (g *AutoScalingGroup) runs(process string) bool {
 // group is the record of a group.
 type group struct {
 	AutoScalingGroup
-	RetryAt      time.Time            // when to launch again after a failure
-	Failures     int                  // launches that failed in a row
-	ChangedAt    time.Time            // its last activity or change of capacity
+	RetryAt      time.Time            // time of the next launch attempt after a failure
+	Failures     int                  // consecutive failed launches
+	ChangedAt    time.Time            // last activity or change of capacity
 	CoolsUntil   time.Time            // end of the cooldown
-	ZoneFailedAt map[string]time.Time // last launch that failed, by zone
-	Cause        string               // of its last change of capacity, for the activities that follow from it
+	ZoneFailedAt map[string]time.Time // last failed launch, by zone
+	Cause        string               // of the last change of capacity, for the activities that follow from it
 
 	timer clock.Timer
 	due   time.Time // of the timer
 }
 
-// groupRecords are the records of EC2 Auto Scaling, which its parts share.
+// groupRecords holds the records that all parts of EC2 Auto Scaling share.
 type groupRecords struct {
 	*core
 	groups         map[string]*group // by name
@@ -185,17 +185,17 @@ func newAutoScaling(l *launcher, q *queues) *autoScaling {
 	return s
 }
 
-// groupTag is the tag that names an instance's group.
+// groupTag is the tag that holds the name of an instance's group.
 const groupTag = "aws:autoscaling:groupName"
 
-// instanceChanged makes an instance's group look at it.
+// instanceChanged schedules a settle of the instance's group now.
 func (s *autoScaling) instanceChanged(i *instance) {
 	if g := s.groups[i.Tags[groupTag]]; g != nil {
 		s.look(g, s.clock.Now())
 	}
 }
 
-// look makes a group settle at a time, unless it does so earlier.
+// look schedules the group to settle at a time, unless it is already scheduled earlier.
 func (s *groupRecords) look(g *group, at time.Time) {
 	if s.closed || (g.timer != nil && !g.due.After(at)) {
 		return
@@ -216,7 +216,7 @@ func (s *groupRecords) look(g *group, at time.Time) {
 	})
 }
 
-// resume puts restored activities into the order of their begin, and makes restored groups settle.
+// resume sorts restored activities by their start and schedules restored groups to settle.
 func (s *autoScaling) resume() {
 	for _, list := range s.activities {
 		slices.SortFunc(list, func(a, b *Activity) int { return cmp.Compare(a.Sequence, b.Sequence) })
@@ -253,7 +253,7 @@ func (s *groupRecords) findLiving(name string) (*group, error) {
 	return g, err
 }
 
-// ofInstance finds an instance's group and its place there.
+// ofInstance finds an instance's group and its member record there.
 func (s *groupRecords) ofInstance(id string) (*group, *GroupMember, error) {
 	for _, g := range s.groups {
 		if m := g.member(id); m != nil {
@@ -264,7 +264,7 @@ func (s *groupRecords) ofInstance(id string) (*group, *GroupMember, error) {
 		"Instance Id not found - No managed instance found for instance ID: %s", id)
 }
 
-// AutoScalingGroups returns all groups, by name. Instances that are younger than Config.DescribeLag are not shown yet.
+// AutoScalingGroups returns all groups, by name. It omits instances younger than Config.DescribeLag.
 func (s *groupRecords) AutoScalingGroups() []AutoScalingGroup {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -282,7 +282,7 @@ func (s *groupRecords) AutoScalingGroups() []AutoScalingGroup {
 	return out
 }
 
-// autoScalingARN returns the ARN of something of the service.
+// autoScalingARN returns the ARN of a new Auto Scaling resource.
 func (s *groupRecords) autoScalingARN(kind, name string) string {
 	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:%s:%s:%[3]sName/%s", s.config.Name, AccountID, kind, s.newUUID(), name)
 }

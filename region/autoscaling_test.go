@@ -3,6 +3,7 @@ package region_test
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -67,7 +68,7 @@ func (p grouped) wantMembers(want map[string]int) {
 	}
 }
 
-// last returns the newest activities, newest first.
+// last returns the n newest activities, newest first.
 func (p grouped) last(n int) []region.Activity {
 	p.t.Helper()
 	all, err := p.ScalingActivities("web")
@@ -137,7 +138,7 @@ func TestAGroupReplacesWhatEndsWithoutIt(t *testing.T) {
 	}
 }
 
-// Cluster Autoscaler removes a node with this call: no other instance may take its place.
+// Cluster Autoscaler removes a node with this call: no other instance may be launched in its place.
 func TestAnInstanceIsTerminatedWithTheDesiredCapacityLowered(t *testing.T) {
 	p := newGroup(t, region.Config{}, nil)
 	p.clock.Advance(time.Minute)
@@ -174,6 +175,59 @@ func TestALaunchThatFailsIsAFailedActivityAndTriedAgain(t *testing.T) {
 	p.do(p.SetCapacity(pool, 5))
 	p.clock.Advance(5 * time.Minute)
 	p.wantMembers(map[string]int{"a InService": 3})
+}
+
+// A subnet can be deleted although a group names it. The group launches in its remaining subnets; once none is left,
+// its launches fail.
+func TestAGroupOutlivesItsSubnets(t *testing.T) {
+	c := region.Config{Dir: t.TempDir()}
+	p := newGroup(t, c, func(s *region.GroupSettings) { s.Desired = 0 })
+	var subnets []string
+	for i, cidr := range []string{"10.250.0.0/28", "10.250.0.16/28"} {
+		s, err := p.CreateSubnet(region.SubnetRequest{Zone: p.zone(i), CIDR: netip.MustParsePrefix(cidr)})
+		p.do(err)
+		subnets = append(subnets, s.ID)
+	}
+	own := p.group().Subnets
+	p.do(p.UpdateAutoScalingGroup("web", func(s *region.GroupSettings) error {
+		s.Desired, s.Subnets = 2, subnets
+		return nil
+	}))
+	p.clock.Advance(time.Minute)
+	p.wantMembers(map[string]int{"a InService": 1, "b InService": 1})
+	lose := func(zone, subnet string) {
+		t.Helper()
+		p.do(p.SuspendProcesses("web", []string{"Launch"}))
+		for _, m := range p.group().Members {
+			if m.Zone == zone {
+				_, err := p.TerminateInstances([]string{m.ID})
+				p.do(err)
+			}
+		}
+		p.clock.Advance(time.Minute)
+		p.do(p.DeleteSubnet(subnet))
+		p.do(p.ResumeProcesses("web", nil))
+	}
+	lose(p.zone(0), subnets[0])
+	p.clock.Advance(time.Minute)
+	p.wantMembers(map[string]int{"b InService": 2})
+	before := p.group().Members
+	p.clock.Advance(time.Hour)
+	if after := p.group().Members; fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("an hour later the members are %v, were %v", after, before)
+	}
+
+	lose(p.zone(1), subnets[1])
+	p = grouped{p.crash(c)}
+	p.clock.Advance(time.Minute)
+	p.wantMembers(map[string]int{})
+	if a := p.last(1)[0]; a.Status != region.ActivityFailed || !strings.Contains(a.Message, "None of the subnets") {
+		t.Errorf("without a subnet: %+v", a)
+	}
+	p.do(p.SetDesiredCapacity("web", 3, false))
+	p.do(p.UpdateAutoScalingGroup("web", func(s *region.GroupSettings) error { s.Subnets = own; return nil }))
+	p.clock.Advance(time.Minute)
+	p.wantMembers(map[string]int{"a InService": 1, "b InService": 1, "c InService": 1})
 }
 
 func TestAnotherZoneHelpsOutAndIsRelievedLater(t *testing.T) {
@@ -259,6 +313,16 @@ func TestWeightsAndRequirements(t *testing.T) {
 			t.Errorf("it launched %s", m.Type)
 		}
 	}
+	p.clock.Advance(30 * time.Minute) // one instance in each of two zones is as balanced as possible
+	if after := p.group().Members; fmt.Sprint(after) != fmt.Sprint(members) {
+		t.Errorf("half an hour later the members are %v, were %v", after, members)
+	}
+	_, err := p.StartInstanceRefresh("web", region.InstanceRefresh{MinHealthy: 90, MaxHealthy: 100})
+	p.do(err)
+	p.clock.Advance(10 * time.Minute)
+	if g := p.group(); g.Refreshes[0].Status != region.RefreshSuccessful || len(g.Members) != 2 {
+		t.Errorf("refresh %+v, members %v", g.Refreshes[0], p.members())
+	}
 	if got := p.InstanceTypesMatching(region.InstanceRequirements{
 		VCPUs: region.Range{Max: 2}, MemoryMiB: region.Range{Max: 4096}, Allowed: []string{"c5*.large", "t3.medium"},
 	}, "x86_64"); !slices.Contains(got, "c5.large") || slices.Contains(got, "t3.medium") {
@@ -294,7 +358,7 @@ func TestHooksHoldInstancesUntilSomebodyAnswers(t *testing.T) {
 	p.clock.Advance(time.Minute)
 	p.wantMembers(map[string]int{})
 
-	p.do(p.SetDesiredCapacity("web", 1, false)) // nobody answers: the instance is abandoned, and the next one as well
+	p.do(p.SetDesiredCapacity("web", 1, false)) // nobody completes the hook: this instance and the next are abandoned
 	p.clock.Advance(90 * time.Second)
 	all := p.last(4)
 	if !slices.ContainsFunc(all, func(a region.Activity) bool { return a.Status == region.ActivityFailed }) {
@@ -442,6 +506,8 @@ func TestSpotMembersAtRiskAreReplacedBeforeTheyEnd(t *testing.T) {
 func TestADeletedGroupEndsItsInstances(t *testing.T) {
 	p := newGroup(t, region.Config{}, nil)
 	p.clock.Advance(time.Minute)
+	_, err := p.EnterStandby("web", []string{p.group().Members[0].ID}, true)
+	p.do(err)
 	wantCode(t, p.DeleteAutoScalingGroup("web", false), "ResourceInUse")
 	p.do(p.DeleteAutoScalingGroup("web", true))
 	wantCode(t, p.SetDesiredCapacity("web", 1, false), "ScalingActivityInProgress")
@@ -455,6 +521,33 @@ func TestADeletedGroupEndsItsInstances(t *testing.T) {
 		}
 	}
 	wantCode(t, p.DeleteAutoScalingGroup("web", true), "ValidationError")
+}
+
+func TestAForcedDeletionDoesNotWaitForHooks(t *testing.T) {
+	p := newGroup(t, region.Config{}, nil)
+	p.clock.Advance(time.Minute)
+	p.do(p.PutLifecycleHook("web", region.LifecycleHook{
+		Name: "drain", Transition: region.TransitionTerminating, Heartbeat: time.Hour,
+	}))
+	p.do(p.PutLifecycleHook("web", region.LifecycleHook{
+		Name: "setup", Transition: region.TransitionLaunching, Heartbeat: time.Hour,
+	}))
+	_, err := p.TerminateInstanceInAutoScalingGroup(p.group().Members[0].ID, false)
+	p.do(err)
+	p.clock.Advance(time.Minute)
+	if got := p.members(); !slices.Contains(slices.Collect(maps.Keys(got)), "a Terminating:Wait") || len(got) != 4 {
+		t.Fatalf("members %v", got)
+	}
+	p.do(p.DeleteAutoScalingGroup("web", true))
+	p.clock.Advance(time.Minute)
+	if n := len(p.AutoScalingGroups()); n != 0 {
+		t.Errorf("%d groups", n)
+	}
+	for _, i := range p.Instances() {
+		if i.State != region.Terminated {
+			t.Errorf("%s is %s", i.ID, i.State)
+		}
+	}
 }
 
 func TestAGroupGoesOnAfterACrash(t *testing.T) {

@@ -10,15 +10,15 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// CapacityBlock is the type of a reservation whose instances all end with it, and the capacity type of those.
+// CapacityBlock is the type of a reservation whose instances end with it, and the capacity type of those instances.
 const CapacityBlock = "capacity-block"
 
 // DefaultReservation is the type of an On-Demand Capacity Reservation.
 const DefaultReservation = "default"
 
-// What instances run in a capacity reservation.
+// Which instances run in a capacity reservation.
 const (
-	MatchOpen     = "open"     // all that match it and do not avoid it
+	MatchOpen     = "open"     // all that match its type and zone and do not opt out
 	MatchTargeted = "targeted" // those that name it
 )
 
@@ -39,11 +39,11 @@ type CapacityReservation struct {
 	Match           string // MatchOpen or MatchTargeted
 	State           string
 	Total           int
-	Available       int `json:"-"` // how many more instances it takes
+	Available       int `json:"-"` // instances that it can still hold
 	CreatedAt       time.Time
-	EndAt           time.Time `json:",omitzero"` // zero means that it has no end
+	EndAt           time.Time `json:",omitzero"` // zero means no end
 	EndedAt         time.Time `json:",omitzero"`
-	PriceMicros     int64     // of one instance per hour, whether it runs or not
+	PriceMicros     int64     // of one instance per hour, running or not
 	Tags            map[string]string
 	ClientToken     string
 	Digest          string // of the request
@@ -52,11 +52,11 @@ type CapacityReservation struct {
 // capacityReservation is the record of a capacity reservation.
 type capacityReservation struct {
 	CapacityReservation
-	used  int         // instances that run in it
+	used  int         // instances running in it
 	timer clock.Timer // of its end; nil if it has none
 }
 
-// room returns how many more instances a reservation takes at a time.
+// room returns how many more instances a reservation can hold at a time.
 func (r *capacityReservation) room(now time.Time) int {
 	if r.State != ReservationActive || !r.reclaimAt().IsZero() && !now.Before(r.reclaimAt()) {
 		return 0
@@ -64,8 +64,8 @@ func (r *capacityReservation) room(now time.Time) int {
 	return max(r.Total-r.used, 0)
 }
 
-// capacityReservations keeps the capacity reservations. What an On-Demand Capacity Reservation holds is taken from its
-// on-demand pool, which others cannot use then; a Capacity Block has capacity of its own.
+// capacityReservations holds the capacity reservations. An On-Demand Capacity Reservation takes its capacity from its
+// on-demand pool, so others cannot use it; a Capacity Block has capacity of its own.
 type capacityReservations struct {
 	*core
 	market    *market
@@ -78,7 +78,7 @@ func newCapacityReservations(c *core, m *market, i *instances) *capacityReservat
 	return &capacityReservations{core: c, market: m, instances: i, byID: map[string]*capacityReservation{}}
 }
 
-// CapacityReservationRequest is CreateCapacityReservation.
+// CapacityReservationRequest holds the parameters of CreateCapacityReservation.
 type CapacityReservationRequest struct {
 	ClientToken string `json:"-"`
 	Type, Zone  string // Zone is a name or an ID
@@ -88,13 +88,13 @@ type CapacityReservationRequest struct {
 	Tags        map[string]string
 }
 
-// CreateCapacityReservation reserves capacity, which costs its on-demand price from now on. Instances that match an
-// open reservation and run already come to run in it. The same client token returns the same reservation again.
+// CreateCapacityReservation reserves capacity, billed at the on-demand price from now on. Running instances that
+// match an open reservation move into it. The same client token returns the same reservation again.
 func (s *capacityReservations) CreateCapacityReservation(q CapacityReservationRequest) (CapacityReservation, error) {
 	return s.create(q, DefaultReservation)
 }
 
-// AddCapacityBlock gives the account a Capacity Block that has begun already. On AWS it would be bought.
+// AddCapacityBlock gives the account a Capacity Block that has already begun. On AWS it would be bought.
 func (s *capacityReservations) AddCapacityBlock(q CapacityReservationRequest) (CapacityReservation, error) {
 	q.Match = MatchTargeted
 	if q.EndAt.IsZero() {
@@ -173,7 +173,7 @@ func (s *capacityReservations) fromRequest(
 	return r, s.checkSize(q.Count, q.EndAt)
 }
 
-// maxReserved is how many instances one reservation holds at most (EC2 API reference, CreateCapacityReservation).
+// maxReserved is the maximum number of instances of a reservation (EC2 API reference, CreateCapacityReservation).
 const maxReserved = 1000
 
 func (s *capacityReservations) checkSize(count int, end time.Time) *APIError {
@@ -188,8 +188,8 @@ func (s *capacityReservations) checkSize(count int, end time.Time) *APIError {
 	return nil
 }
 
-// reserve takes capacity for n more instances from the pool of a reservation that is not a Capacity Block. Those that
-// would come to run in it at once need no more capacity than they have.
+// reserve takes capacity for n more instances from the pool of a reservation that is not a Capacity Block. Running
+// instances that the reservation adopts at once need no additional capacity.
 func (s *capacityReservations) reserve(r *capacityReservation, n int) *APIError {
 	if r.ReservationType == CapacityBlock {
 		return nil
@@ -245,7 +245,7 @@ func (s *capacityReservations) save(r *capacityReservation) {
 	s.store.put(bucketCapacityReservations, r.ID, r.CapacityReservation)
 }
 
-// restore puts a saved reservation back. The instances that run in it follow.
+// restore restores a saved reservation. The instances running in it are restored later.
 func (s *capacityReservations) restore(id string, value []byte) error {
 	r := &capacityReservation{}
 	if err := json.Unmarshal(value, &r.CapacityReservation); err != nil {

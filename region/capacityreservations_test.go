@@ -19,7 +19,7 @@ func (p place) reserve(count int, match string, end time.Time) region.CapacityRe
 	return r
 }
 
-// template creates a template that launches by a choice.
+// template creates a launch template with a market type and a reservation choice.
 func (p place) template(name, market string, choice region.ReservationChoice) {
 	p.t.Helper()
 	data := region.TemplateData{ImageID: p.amd64Image(), Market: market, Reservation: choice}
@@ -110,7 +110,7 @@ func TestAnEndedReservationLeavesItsInstancesOnDemand(t *testing.T) {
 	p.wantAvailable(r.ID, 2)
 	p.clock.Advance(2 * time.Hour)
 	if got := p.CapacityReservations(); len(got) != 0 {
-		// expired an hour ago: still shown for an hour, which has passed
+		// expired an hour ago: shown for one hour, which has passed
 		t.Errorf("reservations %+v", got)
 	}
 	if i, _ := p.Instance(ids[0]); i.State != region.Running || i.ReservationID != "" {

@@ -5,12 +5,12 @@ import "time"
 // ClusterInfo is what EKS knows about the cluster.
 type ClusterInfo struct {
 	Name, Version, Endpoint, CA /* PEM */, ServiceCIDR string
-	Issuer                                             string    // of service accounts' tokens; "" = not told
-	CreatedAt                                          time.Time // SetCluster keeps the first one's
+	Issuer                                             string    // of service accounts' tokens; "" = unknown
+	CreatedAt                                          time.Time // SetCluster keeps that of a known cluster
 	AutoMode                                           *AutoMode // nil = off
 }
 
-// AutoMode is EKS Auto Mode of a cluster.
+// AutoMode is the EKS Auto Mode configuration of a cluster.
 type AutoMode struct {
 	NodePools []string // the built-in ones that are enabled
 	NodeRole  string   // name
@@ -25,8 +25,8 @@ type cluster struct {
 
 func newCluster(c *core, q *queues) *cluster { return &cluster{core: c, queues: q} }
 
-// SetCluster names the cluster that EKS knows, and creates its interruption queue. A cluster that it knows by that name
-// remains as old as it is.
+// SetCluster sets the cluster that EKS knows and creates its interruption queue. A cluster of the same name keeps its
+// creation time.
 func (s *cluster) SetCluster(info ClusterInfo) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// node launches an instance of a type into the first zone, with a CNI and a kubelet that takes maxPods pods.
+// node launches an instance of a type in the first zone, with a CNI and a kubelet that takes maxPods pods.
 func (p place) node(typeName string, c catalog.CNI, maxPods int) string {
 	p.t.Helper()
 	ids, result := p.launch(fleet(region.OnDemand, 1, p.override(typeName, 0)))
@@ -23,7 +23,7 @@ func (p place) node(typeName string, c catalog.CNI, maxPods int) string {
 	return ids[0]
 }
 
-// held returns the interfaces of an instance, and how many addresses its subnet has given it.
+// held returns the interfaces of an instance, and how many of its subnet's addresses they hold.
 func (p place) held(instance string) (list []region.NetworkInterface, addresses int) {
 	for _, e := range p.NetworkInterfaces() {
 		if e.InstanceID == instance {
@@ -76,9 +76,9 @@ func TestANodeHoldsWhatItsWarmTargetsAskFor(t *testing.T) {
 	}
 }
 
-// A kubelet that takes 110 pods before its VPC CNI delegates prefixes offers places without addresses; after
-// `kubectl set env daemonset aws-node ENABLE_PREFIX_DELEGATION=true` the node gets prefixes on the interfaces that it
-// has left to attach, and its old ones keep their addresses.
+// A kubelet that takes 110 pods before its VPC CNI delegates prefixes accepts pods without having addresses for them.
+// After `kubectl set env daemonset aws-node ENABLE_PREFIX_DELEGATION=true` the node gets prefixes on the interfaces
+// that it can still attach, and its existing interfaces keep their addresses.
 func TestPrefixesComeToARunningNode(t *testing.T) {
 	p := seeded(t, region.Config{})
 	id := p.node("t3.medium", catalog.DefaultCNI(), 110)
@@ -97,8 +97,8 @@ func TestPrefixesComeToARunningNode(t *testing.T) {
 	}
 }
 
-// Single addresses are scattered over a subnet: then it has many free addresses and no free prefix, unless a part of it
-// is reserved for prefixes.
+// Single addresses are scattered over a subnet, which then has many free addresses but no free prefix, unless a part
+// of it is reserved for prefixes.
 func TestAScatteredSubnetHasNoPrefix(t *testing.T) {
 	for _, reserve := range []bool{false, true} {
 		p := seeded(t, region.Config{SubnetBits: 24})
@@ -131,7 +131,7 @@ func TestAScatteredSubnetHasNoPrefix(t *testing.T) {
 func TestADrySubnetIsAskedAgainLater(t *testing.T) {
 	p := seeded(t, region.Config{SubnetBits: 27}) // 27 addresses
 	a, b := p.node("m5.large", catalog.DefaultCNI(), 29), p.node("m5.large", catalog.DefaultCNI(), 29)
-	p.start(a, 0, 9) // no room for its spare interface
+	p.start(a, 0, 9) // no room for its warm interface
 	if left := p.Subnets()[0].Free; left != 7 {
 		t.Fatalf("%d addresses are left", left)
 	}
@@ -243,7 +243,7 @@ func TestAnInterfaceOfSomebodysOwn(t *testing.T) {
 	if err := p.DeleteNetworkInterface(own.ID); err != nil {
 		t.Error(err)
 	}
-	if left := p.Subnets()[0].Free; left != free-4 { // the node's first interface
+	if left := p.Subnets()[0].Free; left != free-4 { // held by the node's first interface
 		t.Errorf("%d addresses are free, before %d", left, free)
 	}
 	_, err = p.CreateNetworkInterface(region.InterfaceRequest{SubnetID: "subnet-0"})

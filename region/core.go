@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// core is what all parts of a region share: the lock, time, chance, IDs, tags and the state file. mu guards everything
-// that changes in any part.
+// core holds what all parts of a region share: the lock, the clock, randomness, IDs, tags and the state file. mu
+// guards all mutable state of every part.
 type core struct {
 	config Config
 	clock  clock.Clock
@@ -23,12 +23,13 @@ type core struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sequence uint64                       // of the last new ID
-	tags     map[string]map[string]string // that were added to resources other than instances, by ID
+	sequence uint64 // of the last new ID
+	// tags holds changes to the tags of resources other than instances, by ID; a nil value marks a deleted tag.
+	tags map[string]map[string]*string
 }
 
 func newCore(config Config, s *store) *core {
-	return &core{config: config, clock: config.Clock, log: config.Log, store: s, tags: map[string]map[string]string{}}
+	return &core{config: config, clock: config.Clock, log: config.Log, store: s, tags: map[string]map[string]*string{}}
 }
 
 // commit makes the changes of a call durable.
@@ -46,9 +47,9 @@ func (c *core) commitBackground(about ...any) {
 	}
 }
 
-// tagged returns the tags of a resource: own, and those added since.
+// tagged returns the tags of a resource: its own, without those deleted and with those added later.
 func (c *core) tagged(id string, own map[string]string) map[string]string {
-	return merged(own, c.tags[id])
+	return retagged(own, c.tags[id])
 }
 
 // merged returns the union of maps; later maps win.
@@ -67,8 +68,8 @@ func (c *core) fixedID(words ...string) string {
 	return fmt.Sprintf("%x", h.Sum(nil))[:17]
 }
 
-// newID returns 17 hexadecimal digits that no other resource of this region has: 8 drawn from the seed, then 9 that
-// grow.
+// newID returns 17 hexadecimal digits that are unique in this region: 8 drawn from the seed, then 9 of an increasing
+// sequence.
 func (c *core) newID() string {
 	c.sequence++
 	c.store.put(bucketMeta, metaSequence, c.sequence)
@@ -77,7 +78,7 @@ func (c *core) newID() string {
 	return fmt.Sprintf("%x%x", h.Sum(nil)[:4], c.sequence+0x100000000)[:17]
 }
 
-// sequencePart returns the part of an ID that grows.
+// sequencePart returns the increasing part of an ID.
 func sequencePart(id string) string { return id[max(len(id)-9, 0):] }
 
 // chance returns a number in [0, 1) drawn from the seed and the words.
@@ -90,7 +91,7 @@ func (c *core) chance(words ...string) float64 {
 		_, _ = h.Write([]byte(w))
 		_, _ = h.Write([]byte{0})
 	}
-	x := h.Sum64() // FNV leaves the high bits of short inputs alike: mix them (splitmix64's finalizer)
+	x := h.Sum64() // FNV leaves the high bits of short inputs similar: mix them (splitmix64's finalizer)
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27

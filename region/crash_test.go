@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// crash is the region as it goes on after its process was killed: on the file as it is now, which nobody closed.
+// crash returns the region as it restarts after its process was killed: from the file as it is now, without Close.
 func (p place) crash(c region.Config) place {
 	p.t.Helper()
 	c.Dir, c.Clock = copyOf(p.t, c.Dir), clock.NewVirtual(p.clock.Now())

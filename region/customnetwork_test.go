@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Under custom networking the first interface of a node holds no addresses of pods; the others are in the subnet and
-// the security groups of the node's ENIConfig. Without one no pod gets an address.
+// With custom networking a node's first interface holds no pod addresses; the others are in the subnet and the
+// security groups of the node's ENIConfig. Without an ENIConfig no pod gets an address.
 func TestPodsOfACustomNetwork(t *testing.T) {
 	dir, v := t.TempDir(), clock.NewVirtual(monday)
 	p := seeded(t, region.Config{Dir: dir, Clock: v})

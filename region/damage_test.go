@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// copyOf is a folder with copies of the files of another.
+// copyOf returns a folder with copies of the files of another.
 func copyOf(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "copy")

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Interrupt announces the end of a spot instance: a notice on every queue now, the shutdown two minutes later.
+// Interrupt announces a spot interruption: it notifies every queue now, and the instance shuts down two minutes
+// later.
 func (s *instances) Interrupt(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,7 +27,7 @@ func (s *instances) Interrupt(id string) error {
 	return s.commit()
 }
 
-// Rebalance sends the recommendation that a spot instance may be interrupted soon.
+// Rebalance sends a rebalance recommendation: the spot instance may be interrupted soon.
 func (s *instances) Rebalance(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,10 +39,10 @@ func (s *instances) Rebalance(id string) error {
 	return s.commit()
 }
 
-// Impairment is what EC2's status checks and maintenance plans say about an instance; zero means that all is well.
+// Impairment holds an instance's failing EC2 status checks and planned maintenance; zero means neither.
 type Impairment struct {
-	InstanceSince time.Time // since when the instance's own check fails; zero if it does not
-	SystemSince   time.Time // since when the check of its host fails; zero if it does not
+	InstanceSince time.Time // when the instance status check began to fail; zero if it passes
+	SystemSince   time.Time // when the system status check began to fail; zero if it passes
 	Event         string    // code of planned maintenance, such as instance-retirement; "" if none is planned
 	EventAt       time.Time
 }
@@ -52,12 +53,12 @@ var EventCodes = []string{
 }
 
 const (
-	eventNotice = 14 * 24 * time.Hour  // how long before planned maintenance EC2 announces it, at least
+	eventNotice = 14 * 24 * time.Hour  // minimum time from EC2's announcement of maintenance to its start
 	maxAgo      = 365 * 24 * time.Hour // longer than any instance of the simulation has existed
 )
 
-// Impair makes a check of an instance fail since a time ago, or plans maintenance of it. check is "instance", "system"
-// or one of EventCodes.
+// Impair makes a status check of an instance fail, with the failure starting ago in the past, or plans maintenance of
+// the instance. check is "instance", "system" or one of EventCodes.
 func (s *instances) Impair(id, check string, ago time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,7 +16,7 @@ const (
 	Diversified                  = "diversified"
 )
 
-// FleetRequest is CreateFleet of type instant.
+// FleetRequest holds the parameters of CreateFleet, type instant.
 type FleetRequest struct {
 	ClientToken  string
 	CapacityType string // OnDemand, Spot or CapacityBlock: the default target capacity type
@@ -27,7 +27,7 @@ type FleetRequest struct {
 	FleetTags    map[string]string
 }
 
-// Override is one option of a fleet: a launch template with a type and a place.
+// Override is one option of a fleet: a launch template with a type and a subnet or zone.
 type Override struct {
 	TemplateID, TemplateName, TemplateVersion string
 	InstanceType                              string // "" means the template's
@@ -52,15 +52,15 @@ type FleetLaunch struct {
 	IDs          []string
 }
 
-// FleetError tells why an override gave nothing.
+// FleetError tells why an override launched no more instances.
 type FleetError struct {
 	Override      Override
 	CapacityType  string
 	Code, Message string
 }
 
-// CreateFleet launches at once what it can get, best first by the strategy. The same client token returns the same
-// result again; other parameters with a used token fail with IdempotentParameterMismatch.
+// CreateFleet launches at once as many instances as it can, best options first by the strategy. The same client token
+// returns the same result again; a used token with other parameters fails with IdempotentParameterMismatch.
 func (l *launcher) CreateFleet(q FleetRequest) (FleetResult, error) {
 	if err := q.validate(); err != nil {
 		return FleetResult{}, err
@@ -111,7 +111,7 @@ func (q FleetRequest) validate() error {
 	return nil
 }
 
-// options looks up what the overrides name and sorts them best first.
+// options resolves the overrides and sorts them best first.
 func (l *launcher) options(q FleetRequest) ([]option, error) {
 	var out []option
 	for _, o := range q.Overrides {
@@ -144,8 +144,8 @@ func (l *launcher) options(q FleetRequest) ([]option, error) {
 
 // order sorts options best first, ties by the order of the request.
 func order(options []option, strategy string) {
-	// EC2 describes price-capacity-optimized as the cheapest among the pools with capacity to spare: here, a pool of four
-	// instances counts as half as dear again, one of a hundred as a tenth dearer.
+	// EC2 describes price-capacity-optimized as the cheapest among the pools with capacity to spare: here, a pool of
+	// four free instances counts as 50 % dearer, one of a hundred as 10 % dearer.
 	weighted := func(x option) float64 { return float64(x.price) * (1 + 1/math.Sqrt(float64(max(x.free, 1)))) }
 	slices.SortStableFunc(options, func(a, b option) int {
 		switch strategy {

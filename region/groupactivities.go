@@ -17,7 +17,7 @@ type Activity struct {
 	Zone                string
 	StartedAt, EndedAt  time.Time
 	Progress            int    // in percent
-	Sequence            uint64 `json:",omitempty"` // order of their begin
+	Sequence            uint64 `json:",omitempty"` // orders activities by their start
 }
 
 // States of an activity.
@@ -33,7 +33,7 @@ const keptActivities = 500
 
 func (a *Activity) key() string { return a.Group + "/" + a.ID }
 
-// ScalingActivities returns the activities of a group, newest first; of all groups if name is empty.
+// ScalingActivities returns the activities of a group, newest first; of all groups if name is "".
 func (s *groupRecords) ScalingActivities(name string) ([]Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *groupRecords) restoreActivity(_ string, value []byte) error {
 	return nil
 }
 
-// begin records the begin of an activity.
+// begin records the start of an activity.
 func (s *groupRecords) begin(g *group, a Activity) *Activity {
 	a.ID, a.Group, a.GroupARN, a.StartedAt = s.newUUID(), g.Name, g.ARN, s.clock.Now()
 	a.Sequence, a.Status = s.sequence, ActivityInProgress
@@ -78,11 +78,11 @@ func (s *groupRecords) begin(g *group, a Activity) *Activity {
 	return &a
 }
 
-// mark changes the state of the activity that an ID names.
+// mark changes the state of the activity with an ID.
 func (s *groupRecords) mark(g *group, id, status, message string, progress int) {
 	i := slices.IndexFunc(s.activities[g.Name], func(a *Activity) bool { return a.ID == id })
 	if i < 0 {
-		return // too long ago
+		return // dropped from the history
 	}
 	a := s.activities[g.Name][i]
 	a.Status, a.Message, a.Progress = status, message, progress
@@ -92,13 +92,13 @@ func (s *groupRecords) mark(g *group, id, status, message string, progress int) 
 	s.store.put(bucketActivities, a.key(), a)
 }
 
-// causeOf words a change of a group's desired capacity as AWS does.
+// causeOf describes a change of a group's desired capacity in AWS's words.
 func causeOf(at time.Time, why string, g *group, before int) string {
 	return fmt.Sprintf("At %s %s min: %d, max: %d, desired: %d changing the desired capacity from %d to %d.",
 		at.UTC().Format(time.RFC3339), why, g.Min, g.Max, g.Desired, before, g.Desired)
 }
 
-// launchCause words why an instance is launched now.
+// launchCause describes, in AWS's words, why an instance is launched.
 func (s *groupRecords) launchCause(g *group) string {
 	have := g.capacity()
 	return fmt.Sprintf("%s  At %s an instance was started in response to a difference between desired and actual "+

@@ -15,7 +15,7 @@ const (
 	maxGroupTags      = 50
 )
 
-// CreateAutoScalingGroup creates a group, which launches its desired capacity from then on.
+// CreateAutoScalingGroup creates a group, which then launches its desired capacity.
 func (s *autoScaling) CreateAutoScalingGroup(
 	name string, want GroupSettings, tags []GroupTag, hooks []LifecycleHook,
 ) error {
@@ -61,7 +61,7 @@ func (s *autoScaling) create(name string, want GroupSettings, tags []GroupTag, h
 	return nil
 }
 
-// check reports what is wrong with a group's settings.
+// check returns an error if a group's settings are invalid.
 func (s *autoScaling) check(want GroupSettings) error {
 	switch {
 	case want.Min < 0 || want.Max < 0 || want.Desired < 0:
@@ -90,7 +90,8 @@ func (s *autoScaling) check(want GroupSettings) error {
 	return s.launches.checkLaunch(want)
 }
 
-// UpdateAutoScalingGroup changes a group's settings. Its desired capacity follows new bounds, unless change sets it.
+// UpdateAutoScalingGroup changes a group's settings. Unless change sets the desired capacity, it is clamped to the
+// new bounds.
 func (s *autoScaling) UpdateAutoScalingGroup(name string, change func(*GroupSettings) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +113,7 @@ func (s *autoScaling) UpdateAutoScalingGroup(name string, change func(*GroupSett
 	return s.commit()
 }
 
-// set gives a group its new settings.
+// set applies new settings to a group.
 func (s *autoScaling) set(g *group, want GroupSettings, why string) {
 	before, now := g.Desired, s.clock.Now()
 	g.GroupSettings, g.Zones = want, s.zonesOf(want.Subnets)
@@ -125,7 +126,7 @@ func (s *autoScaling) set(g *group, want GroupSettings, why string) {
 	s.look(g, now.Add(groupDelay))
 }
 
-// SetDesiredCapacity sets a group's desired capacity; with honorCooldown, not while the group cools down.
+// SetDesiredCapacity sets a group's desired capacity. With honorCooldown, it fails while the group cools down.
 func (s *autoScaling) SetDesiredCapacity(name string, desired int, honorCooldown bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +150,7 @@ func (s *autoScaling) SetDesiredCapacity(name string, desired int, honorCooldown
 	return s.commit()
 }
 
-// DeleteAutoScalingGroup deletes a group: with force, instances included.
+// DeleteAutoScalingGroup deletes a group; with force, also its instances.
 func (s *autoScaling) DeleteAutoScalingGroup(name string, force bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,6 +163,9 @@ func (s *autoScaling) DeleteAutoScalingGroup(name string, force bool) error {
 			"instance request(s) still in the group.")
 	}
 	g.Hooks = nil
+	for _, id := range g.memberIDs() {
+		s.hooks.answer(g, g.member(id), func(HookWait) bool { return true }, HookContinue)
+	}
 	s.deleteGroup(g)
 	return s.commit()
 }
@@ -172,7 +176,7 @@ func (s *autoScaling) deleteGroup(g *group) {
 	s.settle(g)
 }
 
-// drop forgets a group.
+// drop removes a group and its activities.
 func (s *groupRecords) drop(g *group) {
 	if g.timer != nil {
 		g.timer.Stop()
@@ -201,7 +205,7 @@ func (s *autoScaling) TagAutoScalingGroup(name string, set []GroupTag, remove []
 	return s.commit()
 }
 
-// tag sets tags; one of a key that there is replaces it.
+// tag sets tags; a tag with an existing key replaces the old one.
 func (g *group) tag(set []GroupTag) error {
 	tags := slices.Clone(g.Tags)
 	for _, t := range set {
@@ -266,11 +270,13 @@ func (s *autoScaling) suspend(name string, processes []string, change func(*grou
 	return s.commit()
 }
 
-// zonesOf returns the zones of subnets, each once.
+// zonesOf returns the distinct zones of those subnets that still exist.
 func (s *autoScaling) zonesOf(subnets []string) []string {
 	var zones []string
 	for _, id := range subnets {
-		zones = append(zones, s.network.subnet(id).Zone)
+		if sub := s.network.subnet(id); sub != nil {
+			zones = append(zones, sub.Zone)
+		}
 	}
 	slices.Sort(zones)
 	return slices.Compact(zones)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// groupHooks lets groups wait for answers to lifecycle hooks.
+// groupHooks makes groups wait for answers to lifecycle hooks.
 type groupHooks struct {
 	*groupRecords
 	instances *instances
@@ -15,11 +15,11 @@ type groupHooks struct {
 	hooked    chan struct{} // closed when an instance begins to wait
 }
 
-// LifecycleHook makes a group wait for somebody when an instance comes or goes.
+// LifecycleHook makes a group wait for an answer when it launches or terminates an instance.
 type LifecycleHook struct {
 	Name          string
 	Transition    string
-	DefaultResult string        // when nobody answers
+	DefaultResult string        // applied without an answer in time
 	Heartbeat     time.Duration // time to answer
 	Metadata      string
 }
@@ -27,8 +27,8 @@ type LifecycleHook struct {
 // HookWait is a member's wait for the answer to a hook.
 type HookWait struct {
 	Hook, Token string
-	Until       time.Time // by which somebody must answer or send a heartbeat
-	Latest      time.Time // until which heartbeats prolong the wait
+	Until       time.Time // deadline for an answer or a heartbeat
+	Latest      time.Time // limit to which heartbeats extend the wait
 }
 
 // Durations of lifecycle hooks (PutLifecycleHook, HeartbeatTimeout).
@@ -65,7 +65,7 @@ func (s *groupHooks) PutLifecycleHook(name string, h LifecycleHook) error {
 	return s.commit()
 }
 
-// addHook adds a hook, or replaces that of its name.
+// addHook adds a hook, replacing any with the same name.
 func (g *group) addHook(h LifecycleHook) error {
 	if h.Heartbeat == 0 {
 		h.Heartbeat = defaultHeartbeat
@@ -93,7 +93,7 @@ func (g *group) addHook(h LifecycleHook) error {
 	return nil
 }
 
-// DeleteLifecycleHook deletes a hook; instances that wait for it go on.
+// DeleteLifecycleHook deletes a hook; instances waiting for it continue.
 func (s *groupHooks) DeleteLifecycleHook(name, hook string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func noHook(group, hook string) *APIError {
 	return apiError("ValidationError", "No lifecycle hook found with name %s for Auto Scaling group %s", hook, group)
 }
 
-// startWaits makes a member wait for the hooks of a transition, and tells the queues.
+// startWaits makes a member wait for the hooks of a transition and notifies the queues.
 func (s *groupHooks) startWaits(g *group, m *GroupMember, transition string) {
 	now := s.clock.Now()
 	for _, h := range g.Hooks {
@@ -136,7 +136,7 @@ func (s *groupHooks) startWaits(g *group, m *GroupMember, transition string) {
 	}
 }
 
-// HooksChanged returns a channel that is closed when the next instance begins to wait for lifecycle hooks.
+// HooksChanged returns a channel that is closed when an instance next begins to wait for lifecycle hooks.
 func (s *groupHooks) HooksChanged() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (s *groupHooks) notifyHook(g *group, m *GroupMember, h LifecycleHook, w Hoo
 	s.queues.sendAll(string(body))
 }
 
-// endWaits lets the waits of a member end that nobody answered in time.
+// endWaits ends the waits of a member that passed their deadline, with the hooks' default results.
 func (s *groupHooks) endWaits(g *group, m *GroupMember) {
 	now := s.clock.Now()
 	for _, w := range slices.Clone(m.Waits) {
@@ -182,7 +182,7 @@ func (s *groupHooks) endWaits(g *group, m *GroupMember) {
 	}
 }
 
-// answer ends the waits of a member that an answer is for, and lets the member go on when none is left.
+// answer ends the matching waits of a member and, when none is left, lets the member continue.
 func (s *groupHooks) answer(g *group, m *GroupMember, is func(HookWait) bool, result string) {
 	if !slices.ContainsFunc(m.Waits, is) {
 		return
@@ -204,7 +204,7 @@ func (s *groupHooks) answer(g *group, m *GroupMember, is func(HookWait) bool, re
 	}
 }
 
-// waitOf finds the wait that a call is about, by its token or by its instance.
+// waitOf finds the wait that a call refers to, by its token or, without one, by its instance.
 func (s *groupHooks) waitOf(name, hook, token, instance string) (*group, *GroupMember, *HookWait, error) {
 	g, err := s.find(name)
 	if err != nil {
@@ -221,7 +221,7 @@ func (s *groupHooks) waitOf(name, hook, token, instance string) (*group, *GroupM
 	return nil, nil, nil, apiError("ValidationError", "No active Lifecycle Action found with instance ID %s", instance)
 }
 
-// CompleteLifecycleAction answers a hook for an instance, which its token or its ID names.
+// CompleteLifecycleAction answers a hook for an instance, identified by token or instance ID.
 func (s *groupHooks) CompleteLifecycleAction(name, hook, token, instance, result string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *groupHooks) CompleteLifecycleAction(name, hook, token, instance, result
 	return s.changedGroup(g)
 }
 
-// RecordLifecycleActionHeartbeat prolongs the wait for the answer to a hook.
+// RecordLifecycleActionHeartbeat extends the wait for the answer to a hook.
 func (s *groupHooks) RecordLifecycleActionHeartbeat(name, hook, token, instance string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// groupLaunches decides what groups launch, and launches it.
+// groupLaunches chooses what groups launch, and launches it.
 type groupLaunches struct {
 	*groupRecords
 	launcher *launcher
 	hooks    *groupHooks
 }
 
-// LaunchConfiguration is what groups launched before there were launch templates.
+// LaunchConfiguration is the predecessor of launch templates.
 type LaunchConfiguration struct {
 	Name, ARN     string
 	CreatedAt     time.Time
 	Data          TemplateData
-	SpotMaxMicros int64 `json:",omitempty"` // its instances are spot instances if it is set
+	SpotMaxMicros int64 `json:",omitempty"` // if set, its instances are spot instances
 }
 
-// CreateLaunchConfiguration creates a launch configuration, which cannot be changed.
+// CreateLaunchConfiguration creates a launch configuration, which is immutable.
 func (s *groupLaunches) CreateLaunchConfiguration(want LaunchConfiguration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func noConfiguration(name string) *APIError {
 		"does not exist", name)
 }
 
-// checkLaunch reports what is wrong with what a group is to launch.
+// checkLaunch returns an error if a group cannot launch what its settings specify.
 func (s *groupLaunches) checkLaunch(want GroupSettings) error {
 	ways, l := 0, want.Launch
 	for _, given := range []bool{l.Configuration != "", l.Template != TemplateRef{}, l.Mixed != nil} {
@@ -108,7 +108,7 @@ func (s *groupLaunches) checkLaunch(want GroupSettings) error {
 	return nil
 }
 
-// checkData reports what of a template or configuration does not exist.
+// checkData returns an error if the type or the image of a template or configuration does not exist.
 func (s *groupLaunches) checkData(d *TemplateData, instanceType string) error {
 	instanceType = cmp.Or(instanceType, d.InstanceType)
 	switch {
@@ -150,17 +150,17 @@ func (m *MixedInstances) check() error {
 	return nil
 }
 
-// choice is something that a group may launch, in any of its zones.
+// choice is one thing that a group may launch, in any of its zones.
 type choice struct {
 	instanceType string
 	imageID      string
 	weight       int
-	template     *LaunchTemplate // without ID for a launch configuration
+	template     *LaunchTemplate // has no ID for a launch configuration
 	data         *TemplateData
 	ref          TemplateRef
 }
 
-// choices returns what settings allow to launch as a capacity type, in their order.
+// choices returns, in order, what settings allow the group to launch as a capacity type.
 func (s *groupLaunches) choices(want GroupSettings, capacityType string) ([]choice, *APIError) {
 	switch l := want.Launch; {
 	case l.Configuration != "":
@@ -220,7 +220,7 @@ func (s *groupLaunches) mixedChoices(m *MixedInstances, capacityType string) ([]
 	return out, nil
 }
 
-// architecture returns that of an image; of one that does not exist, the usual.
+// architecture returns an image's architecture; x86_64 if the image does not exist.
 func (s *groupLaunches) architecture(image string) string {
 	if i := s.launcher.images.image(image); i != nil {
 		return i.Architecture
@@ -239,9 +239,13 @@ type groupOption struct {
 func (s *groupLaunches) options(g *group, choices []choice, zone, capacityType string) []groupOption {
 	var subnet *subnet
 	for _, id := range g.Subnets {
-		if sub := s.launcher.network.subnet(id); sub.Zone == zone && (subnet == nil || sub.free() > subnet.free()) {
+		sub := s.launcher.network.subnet(id)
+		if sub != nil && sub.Zone == zone && (subnet == nil || sub.free() > subnet.free()) {
 			subnet = sub
 		}
+	}
+	if subnet == nil {
+		return nil
 	}
 	var plain []option
 	byType := map[string]choice{}
@@ -266,7 +270,7 @@ func (s *groupLaunches) options(g *group, choices []choice, zone, capacityType s
 	return g.spread(out, capacityType)
 }
 
-// spread puts the least used of a lowest-price policy's spot pools first.
+// spread sorts the spot pools of a lowest-price policy least used first.
 func (g *group) spread(options []groupOption, capacityType string) []groupOption {
 	m := g.Launch.Mixed
 	if m == nil || capacityType != Spot || m.SpotStrategy != LowestPrice {
@@ -285,7 +289,7 @@ func (g *group) spread(options []groupOption, capacityType string) []groupOption
 	return options
 }
 
-// strategy returns how a group chooses among its options of a capacity type.
+// strategy returns a group's allocation strategy for a capacity type.
 func (g *group) strategy(capacityType string) string {
 	switch m := g.Launch.Mixed; {
 	case m == nil:
@@ -297,8 +301,8 @@ func (g *group) strategy(capacityType string) string {
 	}
 }
 
-// spotMax returns the most that a group pays for a spot instance, in micro-dollars an hour; 0 means the on-demand
-// price.
+// spotMax returns the maximum price that a group pays for a spot instance, in micro-dollars per hour; 0 means the
+// on-demand price.
 func (s *groupLaunches) spotMax(g *group) int64 {
 	if c := s.configurations[g.Launch.Configuration]; c != nil {
 		return c.SpotMaxMicros
@@ -309,8 +313,8 @@ func (s *groupLaunches) spotMax(g *group) int64 {
 	return 0
 }
 
-// nextCapacityType returns what the group's next instance is: on demand until the base and the percentage above it are
-// there, then spot.
+// nextCapacityType returns the capacity type of the group's next instance: on demand until the base and the
+// percentage above it are reached, then spot.
 func (s *groupLaunches) nextCapacityType(g *group) string {
 	m := g.Launch.Mixed
 	if m == nil {
@@ -325,7 +329,7 @@ func (s *groupLaunches) nextCapacityType(g *group) string {
 	return Spot
 }
 
-// capacityOnDemand returns how much of the group's capacity is on demand.
+// capacityOnDemand returns the group's on-demand and total capacity.
 func (g *group) capacityOnDemand() (onDemand, total int) {
 	for _, x := range g.Members {
 		if !x.counts() {
@@ -338,7 +342,7 @@ func (g *group) capacityOnDemand() (onDemand, total int) {
 	return onDemand, total
 }
 
-// onDemandOf returns how much of a capacity is on demand. The percentage is rounded up.
+// onDemandOf returns the on-demand part of a total capacity. The percentage is rounded up.
 func (m *MixedInstances) onDemandOf(total int) int {
 	base := min(total, m.OnDemandBase)
 	return base + ((total-base)*m.OnDemandPercentage+99)/100

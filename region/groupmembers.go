@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// groupMembers serves the calls about the instances of groups.
+// groupMembers implements the calls about instances of groups.
 type groupMembers struct{ *autoScaling }
 
-// TerminateInstanceInAutoScalingGroup terminates an instance; with decrement no other takes its place.
+// TerminateInstanceInAutoScalingGroup terminates an instance; with decrement, the group does not replace it.
 func (s *groupMembers) TerminateInstanceInAutoScalingGroup(id string, decrement bool) (Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,7 @@ func (s *groupRecords) changedGroup(g *group) error {
 	return s.commit()
 }
 
-// decrement takes a member's weight from its group's desired capacity.
+// decrement subtracts a member's weight from its group's desired capacity.
 func (g *group) decrement(m *GroupMember) error {
 	if m.Lifecycle == LifecycleStandby {
 		return nil
@@ -54,7 +54,7 @@ func (g *group) decrement(m *GroupMember) error {
 	return nil
 }
 
-// members finds the members that a call names, all of one group.
+// membersOf finds the members that a call names, all of one group.
 func (s *groupRecords) membersOf(name string, ids []string) (*group, []*GroupMember, error) {
 	g, err := s.find(name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *groupRecords) membersOf(name string, ids []string) (*group, []*GroupMem
 	return g, out, nil
 }
 
-// DetachInstances takes instances out of a group and leaves them running.
+// DetachInstances removes instances from a group and leaves them running.
 func (s *groupMembers) DetachInstances(name string, ids []string, decrement bool) ([]Activity, error) {
 	return s.release(name, ids, decrement, "Detaching EC2 instance: ", func(g *group, m *GroupMember) {
 		id := m.ID
@@ -84,14 +84,14 @@ func (s *groupMembers) DetachInstances(name string, ids []string, decrement bool
 	})
 }
 
-// EnterStandby takes instances out of service without ending them.
+// EnterStandby takes instances out of service without terminating them.
 func (s *groupMembers) EnterStandby(name string, ids []string, decrement bool) ([]Activity, error) {
 	return s.release(name, ids, decrement, "Moving EC2 instance to Standby: ", func(_ *group, m *GroupMember) {
 		m.Lifecycle = LifecycleStandby
 	})
 }
 
-// release lets instances in service go in the way that leave says.
+// release takes instances in service out of it by calling leave for each.
 func (s *groupMembers) release(
 	name string, ids []string, decrement bool, description string, leave func(*group, *GroupMember),
 ) ([]Activity, error) {
@@ -128,7 +128,7 @@ func (s *groupMembers) release(
 	return out, s.changedGroup(g)
 }
 
-// ExitStandby puts instances back into service; the desired capacity grows by them.
+// ExitStandby puts instances back into service; the desired capacity grows by their weight.
 func (s *groupMembers) ExitStandby(name string, ids []string) ([]Activity, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func tooLarge(g *group, weight int) *APIError {
 		"The group %s has a max size of %d: a desired capacity of %d is above it", g.Name, g.Max, g.Desired+weight)
 }
 
-// AttachInstances makes running instances members of a group; its desired capacity grows by them.
+// AttachInstances makes running instances members of a group; the desired capacity grows by one for each.
 func (s *groupMembers) AttachInstances(name string, ids []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *groupMembers) AttachInstances(name string, ids []string) error {
 	return s.changedGroup(g)
 }
 
-// SetInstanceHealth tells a group that one of its instances is healthy or not. With respectGrace, nothing changes
-// within the grace period of a new instance.
+// SetInstanceHealth sets whether an instance of a group is healthy. With respectGrace, it does nothing during a new
+// instance's grace period.
 func (s *groupMembers) SetInstanceHealth(id string, healthy, respectGrace bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *groupMembers) SetInstanceHealth(id string, healthy, respectGrace bool) 
 	return s.changedGroup(g)
 }
 
-// SetInstanceProtection protects instances from scale-in, or no longer does.
+// SetInstanceProtection turns the instances' protection from scale-in on or off.
 func (s *groupMembers) SetInstanceProtection(name string, ids []string, protect bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

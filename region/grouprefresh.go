@@ -11,10 +11,10 @@ type InstanceRefresh struct {
 	Status     string // InProgress, Successful or Cancelled
 	StartedAt  time.Time
 	EndedAt    time.Time
-	MinHealthy int // percent of the desired capacity that stays in service
-	MaxHealthy int // percent up to which the group may grow; 100 means it does not
+	MinHealthy int // percentage of the desired capacity that stays in service
+	MaxHealthy int // percentage of the desired capacity up to which the group may grow; 100 means no growth
 	Warmup     time.Duration
-	Skip       bool // instances that already are as wanted stay
+	Skip       bool // keep instances that already match the settings
 	Targets    []string
 	Reason     string
 }
@@ -37,7 +37,7 @@ func (g *AutoScalingGroup) refresh() *InstanceRefresh {
 	return nil
 }
 
-// StartInstanceRefresh begins to replace the instances of a group and returns the refresh's ID.
+// StartInstanceRefresh starts replacing the instances of a group and returns the refresh's ID.
 func (s *groupMembers) StartInstanceRefresh(name string, want InstanceRefresh) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,14 +70,14 @@ func (s *groupMembers) StartInstanceRefresh(name string, want InstanceRefresh) (
 	return want.ID, s.changedGroup(g)
 }
 
-// isAsWanted reports whether a member is what its group would launch now.
+// isAsWanted reports whether a member matches what its group would launch now.
 func (g *group) isAsWanted(m *GroupMember, choices []choice) bool {
 	return m.Configuration == g.Launch.Configuration && slices.ContainsFunc(choices, func(c choice) bool {
 		return c.ref == m.Template && c.instanceType == m.Type && c.imageID == m.ImageID
 	})
 }
 
-// CancelInstanceRefresh ends a group's refresh in progress and returns its ID. Replacements under way are finished.
+// CancelInstanceRefresh ends a group's refresh in progress and returns its ID. Replacements under way are completed.
 func (s *groupMembers) CancelInstanceRefresh(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *groupMembers) CancelInstanceRefresh(name string) (string, error) {
 	return r.ID, s.changedGroup(g)
 }
 
-// remaining returns the refresh's targets that are still part of the group, those that leave included.
+// remaining returns the refresh's targets that are still in the group, including those being replaced.
 func (r *InstanceRefresh) remaining(g *AutoScalingGroup) []*GroupMember {
 	var out []*GroupMember
 	for _, id := range r.Targets {
@@ -106,11 +106,11 @@ func (r *InstanceRefresh) remaining(g *AutoScalingGroup) []*GroupMember {
 	return out
 }
 
-// Remaining returns how many of a refresh's instances are yet to be replaced.
+// Remaining returns how many of a refresh's instances have not been replaced yet.
 func (r *InstanceRefresh) Remaining(g *AutoScalingGroup) int { return len(r.remaining(g)) }
 
-// advanceRefresh takes the next step of a group's refresh: as many instances as the bounds allow are replaced at a
-// time, new ones first if the group may grow.
+// advanceRefresh takes the next step of a group's refresh. It replaces as many instances at a time as the bounds
+// allow, and launches replacements first if the group may grow.
 func (s *autoScaling) advanceRefresh(g *group) {
 	r := g.refresh()
 	if r == nil || !g.runs("InstanceRefresh") {
@@ -133,8 +133,9 @@ func (s *autoScaling) advanceRefresh(g *group) {
 		}
 	}
 	spare := healthy - (g.Desired*r.MinHealthy+99)/100
-	if surge == 0 && spare == 0 && healthy >= g.Desired {
-		spare = 1 // a small group goes one by one
+	next := slices.IndexFunc(left, func(m *GroupMember) bool { return !m.Leaving && m.Lifecycle == LifecycleInService })
+	if surge == 0 && next >= 0 && healthy >= g.Desired {
+		spare = max(spare, left[next].Weight) // replace a small group one by one
 	}
 	for _, m := range left {
 		switch {
@@ -149,7 +150,7 @@ func (s *autoScaling) advanceRefresh(g *group) {
 	}
 }
 
-// serving returns the capacity in service. During a refresh, a new instance serves when its warm-up is over.
+// serving returns the capacity in service. During a refresh, a new instance counts once its warm-up is over.
 func (s *groupRecords) serving(g *group) int {
 	total, r := 0, g.refresh()
 	for i := range g.Members {

@@ -7,17 +7,18 @@ import (
 	"time"
 )
 
-// Times of EC2 Auto Scaling, much shorter than AWS's: there, groups look at their instances every minute or so.
+// Durations of EC2 Auto Scaling, much shorter than AWS's: AWS checks a group's instances about every minute.
 const (
-	groupDelay     = time.Second      // from a change of a group to its first launch or termination
-	firstRetry     = 10 * time.Second // after a launch that failed; it doubles with each failure in a row
+	groupDelay     = time.Second      // from a group's change to its first launch or termination
+	firstRetry     = 10 * time.Second // after a failed launch; doubles with each consecutive failure
 	lastRetry      = 5 * time.Minute
-	zoneRecovery   = 10 * time.Minute // how long a zone that lacked capacity is not rebalanced into
-	rebalanceAfter = time.Minute      // of quiet in a group
+	zoneRecovery   = 10 * time.Minute // no rebalancing into a zone for this long after it lacked capacity
+	rebalanceAfter = time.Minute      // without activity in the group
 )
 
-// settleGroup brings a group as near to its desired state as it can be now, and looks again when more can be done.
+// settleGroup brings a group as close to its desired state as is possible now, and schedules the next settle.
 func (s *autoScaling) settleGroup(g *group) {
+	g.Zones = s.zonesOf(g.Subnets) // subnets may have been deleted
 	s.observe(g)
 	s.advanceRefresh(g)
 	s.markLeaving(g)
@@ -33,7 +34,7 @@ func (s *autoScaling) settleGroup(g *group) {
 	}
 }
 
-// nextLook returns when a group has something to do although nothing happens to its instances; zero means never.
+// nextLook returns when a group must settle next even if none of its instances changes; zero means never.
 func (s *autoScaling) nextLook(g *group) time.Time {
 	var next time.Time
 	consider := func(at time.Time) {
@@ -65,7 +66,7 @@ func (s *autoScaling) nextLook(g *group) time.Time {
 	return next
 }
 
-// observe takes in what became of a group's instances.
+// observe updates a group's members from the states of their instances.
 func (s *autoScaling) observe(g *group) {
 	for _, id := range g.memberIDs() {
 		m, i := g.member(id), s.instances.byID[id]
@@ -95,7 +96,7 @@ func (g *group) memberIDs() []string {
 	return ids
 }
 
-// remove forgets a member whose instance is gone.
+// remove removes a member whose instance no longer exists.
 func (s *autoScaling) remove(g *group, m *GroupMember) {
 	s.mark(g, m.Activity, ActivitySuccessful, "", 100)
 	id := m.ID
@@ -103,7 +104,7 @@ func (s *autoScaling) remove(g *group, m *GroupMember) {
 	g.ChangedAt = s.clock.Now()
 }
 
-// ended notes that an instance ended without its group's doing.
+// ended records that an instance ended without its group terminating it.
 func (s *autoScaling) ended(g *group, m *GroupMember) {
 	s.mark(g, m.Activity, ActivityFailed, "Instance became unhealthy while waiting for instance to be in InService "+
 		"state. Termination Reason: "+s.instances.byID[m.ID].ReasonMessage, 100)
@@ -115,7 +116,7 @@ func (s *autoScaling) ended(g *group, m *GroupMember) {
 	m.Lifecycle, m.Unhealthy, m.Activity, m.Waits = LifecycleTerminating, true, a.ID, nil
 }
 
-// bringIntoService lets a member serve when its instance runs and its launch hooks are done.
+// bringIntoService puts a member into service once its instance runs and its launch hooks are done.
 func (s *autoScaling) bringIntoService(g *group, m *GroupMember, i *instance) {
 	s.hooks.endWaits(g, m)
 	if m.terminating() || len(m.Waits) > 0 || i.State != Running {
@@ -126,7 +127,7 @@ func (s *autoScaling) bringIntoService(g *group, m *GroupMember, i *instance) {
 	m.Activity = ""
 }
 
-// markLeaving marks members that others are to replace: too old, at risk of an interruption, or in the wrong zone.
+// markLeaving marks members to be replaced: too old, at risk of an interruption, or in the wrong zone.
 func (s *autoScaling) markLeaving(g *group) {
 	now := s.clock.Now()
 	for i := range g.Members {
@@ -153,13 +154,13 @@ func (s *autoScaling) markLeaving(g *group) {
 	}
 }
 
-// replacing reports whether members are coming or going.
+// replacing reports whether members are being launched, replaced or terminated.
 func (g *group) replacing() bool {
 	return slices.ContainsFunc(g.Members, func(m GroupMember) bool { return m.Leaving || m.pending() || m.terminating() })
 }
 
-// imbalance returns the zones with most and least capacity if they are further apart than one unit can mend, otherwise
-// one zone twice.
+// imbalance returns the zones with the most and the least capacity if the former would still have no less than the
+// latter after any of its members moved there; otherwise it returns the same zone twice.
 func (g *group) imbalance() (fullest, emptiest string) {
 	load := g.load()
 	for _, z := range g.Zones {
@@ -170,7 +171,13 @@ func (g *group) imbalance() (fullest, emptiest string) {
 			emptiest = z
 		}
 	}
-	if load[fullest]-load[emptiest] < 2 {
+	heaviest := 0
+	for i := range g.Members {
+		if m := &g.Members[i]; m.Zone == fullest && g.mayShed(m) {
+			heaviest = max(heaviest, m.Weight)
+		}
+	}
+	if heaviest == 0 || load[fullest]-load[emptiest] < 2*heaviest {
 		return fullest, fullest
 	}
 	return fullest, emptiest
@@ -187,7 +194,7 @@ func (g *group) load() map[string]int {
 	return load
 }
 
-// rebalanceAt returns when a zone may be launched into for balance alone.
+// rebalanceAt returns the earliest time to launch into a zone only to rebalance.
 func (s *autoScaling) rebalanceAt(g *group, zone string) time.Time {
 	at := g.ChangedAt.Add(rebalanceAfter)
 	if failed, ok := g.ZoneFailedAt[zone]; ok && failed.Add(zoneRecovery).After(at) {
@@ -210,7 +217,7 @@ func (s *groupLaunches) launchMissing(g *group) {
 	}
 }
 
-// launchFailed records a launch that failed everywhere. The next attempt comes later each time.
+// launchFailed records a launch that failed in every zone. Each consecutive failure delays the next attempt longer.
 func (s *groupLaunches) launchFailed(g *group, failure *APIError) {
 	a := s.begin(g, Activity{
 		Description: "Launching a new EC2 instance.  Status Reason: " + failure.Message + " Launching EC2 instance failed.",
@@ -221,20 +228,21 @@ func (s *groupLaunches) launchFailed(g *group, failure *APIError) {
 	g.RetryAt = s.clock.Now().Add(min(firstRetry<<min(g.Failures-1, 10), lastRetry))
 }
 
-// zonesByNeed returns the group's zones, those with least capacity first.
+// zonesByNeed returns the group's zones, least capacity first.
 func (g *group) zonesByNeed() []string {
 	load, zones := g.load(), slices.Clone(g.Zones)
 	slices.SortStableFunc(zones, func(a, b string) int { return load[a] - load[b] })
 	return zones
 }
 
-// launchOne launches one instance in the zone that needs it most and has room for it.
+// launchOne launches one instance in the zone with the least capacity that can launch it.
 func (s *groupLaunches) launchOne(g *group) *APIError {
 	capacityType := s.nextCapacityType(g)
 	choices, failure := s.choices(g.GroupSettings, capacityType)
 	if failure != nil {
 		return failure
 	}
+	failure = apiError("InvalidSubnetID.NotFound", "None of the subnets %v exists.", g.Subnets)
 	for _, zone := range g.zonesByNeed() {
 		options := s.options(g, choices, zone, capacityType)
 		if len(options) == 0 {
@@ -268,7 +276,7 @@ func (s *groupLaunches) launch(g *group, x groupOption, capacityType string) (st
 	return s.launcher.launch(x.option, origin{capacityType: capacityType, tags: tags})
 }
 
-// join makes a new instance a member, which waits for its launch hooks.
+// join makes a new instance a member and starts its launch hooks.
 func (s *groupLaunches) join(g *group, x groupOption, id, capacityType string) {
 	a := s.begin(g, Activity{
 		Description: "Launching a new EC2 instance: " + id, Cause: s.launchCause(g), Zone: x.subnet.Zone,

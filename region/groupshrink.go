@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// TerminationPolicies are the policies by which a group chooses what it terminates.
+// TerminationPolicies are the policies by which a group chooses instances to terminate.
 var TerminationPolicies = []string{
 	"AllocationStrategy", "ClosestToNextInstanceHour", "Default", "NewestInstance", "OldestInstance",
 	"OldestLaunchConfiguration", "OldestLaunchTemplate",
 }
 
-// terminateSurplus terminates members that were replaced, and those beyond the desired capacity.
+// terminateSurplus terminates replaced members and those beyond the desired capacity.
 func (s *autoScaling) terminateSurplus(g *group) {
 	if !g.runs("Terminate") && !g.Deleting {
 		return
@@ -24,6 +24,9 @@ func (s *autoScaling) terminateSurplus(g *group) {
 		if m.Leaving && !m.terminating() && s.serving(g)-m.Weight >= g.Desired {
 			s.terminate(g, m, fmt.Sprintf("At %s an instance was taken out of service after another took its place.", s.stamp()))
 		}
+	}
+	if g.Deleting {
+		s.endStandby(g)
 	}
 	for g.capacity() > g.Desired {
 		fullest, _ := g.imbalance()
@@ -39,7 +42,16 @@ func (s *autoScaling) terminateSurplus(g *group) {
 	}
 }
 
-// terminate takes a member out of service and, when its hooks are done, ends its instance.
+// endStandby terminates the members in standby.
+func (s *autoScaling) endStandby(g *group) {
+	for i := range g.Members {
+		if m := &g.Members[i]; m.Lifecycle == LifecycleStandby {
+			s.terminate(g, m, fmt.Sprintf("At %s an instance was taken out of service as its group is deleted.", s.stamp()))
+		}
+	}
+}
+
+// terminate takes a member out of service and shuts its instance down once its hooks are done.
 func (s *autoScaling) terminate(g *group, m *GroupMember, cause string) *Activity {
 	if m.pending() {
 		s.mark(g, m.Activity, ActivityFailed, "The instance was terminated before it was in service", 100)
@@ -62,12 +74,16 @@ func (s *groupHooks) endInstance(m *GroupMember) {
 	}
 }
 
-// victim returns the member that a group's policies choose in a zone ("" means in any), nil if all are protected.
+// mayShed reports whether a group may choose a member to terminate: it must not be protected from scale-in.
+func (g *group) mayShed(m *GroupMember) bool { return m.counts() && (!m.Protected || g.Deleting) }
+
+// victim returns the member that a group's policies choose in a zone (in any if zone is ""); nil if all are
+// protected.
 func (s *autoScaling) victim(g *group, zone string) *GroupMember {
 	var candidates []*GroupMember
 	for i := range g.Members {
 		m := &g.Members[i]
-		if m.counts() && (!m.Protected || g.Deleting) && (zone == "" || m.Zone == zone) {
+		if g.mayShed(m) && (zone == "" || m.Zone == zone) {
 			candidates = append(candidates, m)
 		}
 	}
@@ -80,7 +96,7 @@ func (s *autoScaling) victim(g *group, zone string) *GroupMember {
 	return slices.MinFunc(candidates, func(a, b *GroupMember) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// policies returns a group's policies. What they leave undecided falls to the default's.
+// policies returns a group's policies, then those of the default policy to break ties.
 func (g *group) policies() []string {
 	byDefault := []string{
 		"AllocationStrategy", "OldestLaunchConfiguration", "OldestLaunchTemplate", "ClosestToNextInstanceHour",
@@ -114,10 +130,10 @@ func (s *autoScaling) choose(g *group, policy string, candidates []*GroupMember)
 	})
 }
 
-// templateAge orders members by their templates: those of another template than the group's first, then by version.
+// templateAge orders members by template version, with members of any template not in the group's settings first.
 func (s *autoScaling) templateAge(g *group) func(*GroupMember) int64 {
 	current := map[string]bool{}
-	choices, _ := s.launches.choices(g.GroupSettings, OnDemand) // a template that is gone is nobody's
+	choices, _ := s.launches.choices(g.GroupSettings, OnDemand) // no choices if the template no longer exists
 	for _, c := range choices {
 		current[c.ref.ID] = true
 	}
@@ -130,7 +146,7 @@ func (s *autoScaling) templateAge(g *group) func(*GroupMember) int64 {
 	}
 }
 
-// inExcess keeps the members of the capacity type that a mixed group has too much of.
+// inExcess keeps the members of the capacity type that a mixed group has too much of, or all if there are none.
 func (g *group) inExcess(candidates []*GroupMember) []*GroupMember {
 	m := g.Launch.Mixed
 	if m == nil {
@@ -147,7 +163,7 @@ func (g *group) inExcess(candidates []*GroupMember) []*GroupMember {
 	return kept
 }
 
-// least keeps the candidates with the least value.
+// least keeps the candidates with the lowest value.
 func least(candidates []*GroupMember, value func(*GroupMember) int64) []*GroupMember {
 	lowest := value(candidates[0])
 	for _, m := range candidates {

@@ -2,6 +2,7 @@ package region
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,38 +14,47 @@ import (
 type Image struct {
 	ID, Name, Description string
 	Architecture          string // x86_64 or arm64
+	Windows               string // the version of Windows Server, such as 2022; "" = Linux
 	OwnerID               string
 	RootDevice            string
 	Created               time.Time
 	Tags                  map[string]string
 }
 
-// kubernetesVersions are the versions that the region has images for.
+// kubernetesVersions are the Kubernetes versions that the region has images for.
 var kubernetesVersions = []string{"1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36"}
 
-// Each image has one release: imageRelease, or for Bottlerocket bottlerocketRelease.
+// Each image has one release, by family.
 const (
 	imageRelease        = "v20261101"
 	bottlerocketRelease = "1.50.0"
+	windowsRelease      = "2026.11.01"
 	imageOwner          = "602401143452" // EKS's account for AL2023 images
+	windowsOwner        = "801119661308" // Amazon's account for images of Windows
 )
 
-// RootDevice is the device of every image's root volume.
-const RootDevice = "/dev/xvda"
+// firstWindows2025 is the first Kubernetes version with images of Windows Server 2025.
+const firstWindows2025 = "1.35"
 
-// dataDevice is the device on which Bottlerocket keeps containers and images; RootDevice holds its system.
+// The device names of root volumes.
+const (
+	linuxRoot   = "/dev/xvda"
+	windowsRoot = "/dev/sda1"
+)
+
+// dataDevice is the device on which Bottlerocket keeps containers and images; its root volume holds the OS.
 const dataDevice = "/dev/xvdb"
 
 // BlockDevice is a volume of an instance.
 type BlockDevice struct {
 	Name     string // such as /dev/xvda
 	VolumeID string // "" in a template
-	SizeGiB  int64  // 0 means as large as the image's
+	SizeGiB  int64  // 0 means the size in the image
 	Keep     bool   // it outlives the instance
-	KMSKey   string `json:",omitempty"` // that encrypts it: an ID, an alias or an ARN; "" means none or AWS's own
+	KMSKey   string `json:",omitempty"` // encrypts it: an ID, an alias or an ARN; "" means none or AWS's own
 }
 
-// images keeps the AMIs, and the SSM parameters that lead to them.
+// images holds the AMIs and the SSM parameters that name them.
 type images struct {
 	*core
 	all []*Image
@@ -63,20 +73,37 @@ func newImages(c *core) *images {
 					"Bottlerocket (simulated)")
 			}
 		}
+		s.addWindows(version)
 	}
 	return s
 }
 
-func (s *images) add(name, arch, description string) {
-	s.all = append(s.all, &Image{
+func (s *images) add(name, arch, description string) *Image {
+	i := &Image{
 		ID: "ami-" + s.fixedID("image", name), Name: name, Description: description, Architecture: arch, OwnerID: imageOwner,
-		RootDevice: RootDevice, Created: imageDate, Tags: map[string]string{},
-	})
+		RootDevice: linuxRoot, Created: imageDate, Tags: map[string]string{},
+	}
+	s.all = append(s.all, i)
+	return i
 }
 
-// devices returns the volumes of a new instance: its image's, and those that its template adds or changes.
+// addWindows adds the images of Windows Server for a version of Kubernetes.
+func (s *images) addWindows(version string) {
+	for _, year := range slices.Sorted(maps.Keys(catalog.WindowsBuilds)) {
+		if year == "2025" && version < firstWindows2025 {
+			continue
+		}
+		for _, edition := range []string{"Core", "Full"} {
+			i := s.add(fmt.Sprintf("Windows_Server-%s-English-%s-EKS_Optimized-%s-%s", year, edition, version, windowsRelease),
+				"x86_64", "Microsoft Windows Server "+year+" EKS Optimized (simulated)")
+			i.Windows, i.RootDevice, i.OwnerID = year, windowsRoot, windowsOwner
+		}
+	}
+}
+
+// devices returns the volumes of a new instance: those of its image, with those that its template adds or overrides.
 func (s *images) devices(instance, image string, wanted []BlockDevice) []BlockDevice {
-	out := []BlockDevice{{Name: RootDevice}}
+	out := []BlockDevice{{Name: s.image(image).RootDevice}}
 	if s.isBottlerocket(image) {
 		out = append(out, BlockDevice{Name: dataDevice})
 	}
@@ -97,9 +124,9 @@ func (s *images) isBottlerocket(image string) bool {
 	return strings.HasPrefix(s.image(image).Name, "bottlerocket")
 }
 
-// nodeDisk returns the size of the volume that holds containers and their images; 0 means as large as the image's.
+// nodeDisk returns the size of the volume that holds containers and images; 0 means the size in the image.
 func (s *images) nodeDisk(image string, wanted []BlockDevice) int64 {
-	name := RootDevice
+	name := s.image(image).RootDevice
 	if s.isBottlerocket(image) {
 		name = dataDevice
 	}
@@ -138,7 +165,7 @@ func (s *images) fits(id string, t *catalog.Type) bool {
 	return image != nil && (image.Architecture == "arm64") == (t.Arch == "arm64")
 }
 
-// Parameter returns a public SSM parameter: the ID of an EKS image.
+// Parameter returns the value of a public SSM parameter: the ID of an EKS image.
 func (s *images) Parameter(name string) (string, error) {
 	for _, i := range s.all {
 		if slices.Contains(parameterNames(i), name) {
@@ -161,8 +188,13 @@ func (s *images) Parameters(path string) map[string]string {
 	return out
 }
 
-// parameterNames returns the SSM parameters that lead to an image: the one of its release and the one of the newest.
+// parameterNames returns the SSM parameters that name an image: one for its release and one for the latest. Windows
+// has only the latter.
 func parameterNames(i *Image) []string {
+	if i.Windows != "" {
+		f := strings.Split(i.Name, "-") // name, year, language, edition, purpose, version, release
+		return []string{catalog.WindowsImage(i.Windows, f[3], f[5])}
+	}
 	if rest, ok := strings.CutPrefix(i.Name, "amazon-eks-node-al2023-"); ok {
 		f := strings.Split(rest, "-") // arch, variant, version, release
 		base := fmt.Sprintf("/aws/service/eks/optimized-ami/%s/amazon-linux-2023/%s/%s/", f[2], f[0], f[1])

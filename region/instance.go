@@ -36,6 +36,7 @@ type Instance struct {
 	Type             string
 	ImageID          string
 	Architecture     string // x86_64 or arm64
+	Windows          string `json:",omitempty"` // see Image
 	Zone, ZoneID     string
 	SubnetID         string
 	PrivateIP        netip.Addr
@@ -57,7 +58,7 @@ type Instance struct {
 	UserData         []byte // decoded
 	SecurityGroups   []string
 	InstanceProfile  string
-	NodeDiskGiB      int64 // size of the volume with containers and their images; 0 means as large as the image's
+	NodeDiskGiB      int64 // size of the volume that holds containers and images; 0 means the size in the image
 	Devices          []BlockDevice
 	Monitoring       bool // detailed, by CloudWatch
 	Tags             map[string]string
@@ -65,12 +66,20 @@ type Instance struct {
 	FleetID          string
 	PriceMicros      int64             // per hour, at launch
 	ReservationID    string            `json:",omitempty"` // of the capacity reservation that it runs in
-	Reservation      ReservationChoice `json:",omitzero"`  // of its launch
+	Reservation      ReservationChoice `json:",omitzero"`  // as requested at launch
 	Booted           bool
 	PlacementGroupID string     `json:",omitempty"`
 	Partition        int        `json:",omitzero"` // in its placement group
-	CannotStart      bool       `json:",omitzero"` // it ends instead of running: see Region.SetKeyEnabled
+	CannotStart      bool       `json:",omitzero"` // it shuts down instead of running: see Region.SetKeyEnabled
 	Impairment       Impairment `json:"Ailment,omitzero"`
+}
+
+// RootDevice returns the device of the instance's root volume.
+func (i *Instance) RootDevice() string {
+	if i.Windows != "" {
+		return windowsRoot
+	}
+	return linuxRoot
 }
 
 // active reports whether the instance holds capacity and an address.
@@ -84,22 +93,22 @@ type instance struct {
 	pods  map[string]bool // UIDs of the pods that hold an address
 	timer clock.Timer     // of its next step; nil if none is due
 
-	addresses *addressPool // nil until it is needed
+	addresses *addressPool // nil until first use
 }
 
-// instances runs the lives of the instances: see life.go for their steps.
+// instances manages the life cycle of instances: see life.go for the steps.
 type instances struct {
 	*core
 	market     *market
 	network    *network
 	queues     *queues
-	ending     func(*instance) // is called when an instance begins to shut down
-	changed    func(*instance) // is called when something happened to an instance
+	ending     func(*instance) // called when an instance begins to shut down
+	changed    func(*instance) // called when anything about an instance changes
 	interfaces *interfaces
 	reserved   *capacityReservations
 
 	byID     map[string]*instance
-	order    []*instance       // by time of launch
+	order    []*instance       // by launch time
 	userData map[string][]byte // that instances were launched with, by hash
 	watchers []*watcher
 }
@@ -111,7 +120,7 @@ func newInstances(c *core, m *market, n *network, q *queues) *instances {
 	}
 }
 
-// visibleAfter is how long EC2 shows an instance after its termination.
+// visibleAfter is how long EC2 keeps showing a terminated instance.
 const visibleAfter = time.Hour
 
 // Instances returns all instances that EC2 still shows, oldest first, except those launched within the last
@@ -141,7 +150,7 @@ func (s *instances) Instance(id string) (Instance, bool) {
 	return i.Instance, true
 }
 
-// forget drops instances that were terminated long ago.
+// forget drops instances that were terminated more than visibleAfter ago.
 func (s *instances) forget() {
 	shown := s.clock.Now().Add(-visibleAfter)
 	gone := func(i *instance) bool { return i.State == Terminated && !i.TerminatedAt.After(shown) }
@@ -159,7 +168,7 @@ func (s *instances) forget() {
 	s.commitBackground()
 }
 
-// add takes in a new instance.
+// add records, saves and publishes a new instance and sets its timer.
 func (s *instances) add(i Instance) {
 	s.take(i)
 	s.save(s.byID[i.ID])
@@ -167,7 +176,7 @@ func (s *instances) add(i Instance) {
 	s.arm(s.byID[i.ID])
 }
 
-// take makes the record of an instance, which holds a place in its pool or reservation while it is active.
+// take records an instance. While it is active, it occupies capacity of its pool or reservation.
 func (s *instances) take(i Instance) {
 	x := &instance{Instance: i, pods: map[string]bool{}}
 	s.byID[i.ID] = x
@@ -180,7 +189,7 @@ func (s *instances) take(i Instance) {
 	}
 }
 
-// copies returns the instances of IDs that still exist.
+// copies returns the instances with the given IDs that still exist.
 func (s *instances) copies(ids []string) []Instance {
 	var out []Instance
 	for _, id := range ids {
@@ -221,12 +230,12 @@ func (s *instances) TerminateInstances(ids []string) ([]StateChange, error) {
 	return out, s.commit()
 }
 
-// Summary is the region in numbers.
+// Summary sums up the region.
 type Summary struct {
 	Instances   int   // pending or running
-	PriceMicros int64 // of an hour, with what is reserved and not used
-	Launched    int   // all that EC2 still shows
-	Unused      int   // instances that are reserved and do not run
+	PriceMicros int64 // per hour, including unused reserved capacity
+	Launched    int   // all instances that EC2 still shows
+	Unused      int   // reserved instances that do not run
 }
 
 // Summary counts instances and adds up their prices.

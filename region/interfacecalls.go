@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// InterfaceRequest is CreateNetworkInterface.
+// InterfaceRequest holds the parameters of CreateNetworkInterface.
 type InterfaceRequest struct {
 	SubnetID, Description string
 	SecurityGroups        []string
 	Tags                  map[string]string
-	Addresses, Prefixes   int    // beside the first address; one of them is 0
-	Type                  string // TrunkInterface, BranchInterface or "", a usual one
+	Addresses, Prefixes   int    // besides the primary address; at least one of them is 0
+	Type                  string // TrunkInterface, BranchInterface or "" for an ordinary one
 }
 
-// CreateNetworkInterface makes an interface, which is available until it is attached.
+// CreateNetworkInterface creates an interface, which is available until it is attached.
 func (s *interfaces) CreateNetworkInterface(q InterfaceRequest) (NetworkInterface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *interfaces) AttachNetworkInterface(id, instanceID string, device int) (
 	return e.AttachmentID, s.commit()
 }
 
-// DetachNetworkInterface detaches an interface by its attachment.
+// DetachNetworkInterface detaches an interface by its attachment ID.
 func (s *interfaces) DetachNetworkInterface(attachment string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *interfaces) DetachNetworkInterface(attachment string) error {
 	return apiError("InvalidAttachmentID.NotFound", "The attachment '%s' does not exist", attachment)
 }
 
-// DeleteNetworkInterface deletes an interface that is attached to nothing.
+// DeleteNetworkInterface deletes an interface that is not attached.
 func (s *interfaces) DeleteNetworkInterface(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *interfaces) DeleteNetworkInterface(id string) error {
 	return s.commit()
 }
 
-// AssignPrivateIPAddresses gives an interface more secondary addresses or more prefixes, all or none, and returns them.
+// AssignPrivateIPAddresses assigns secondary addresses or prefixes to an interface, all or none, and returns them.
 func (s *interfaces) AssignPrivateIPAddresses(
 	id string, addresses, prefixes int,
 ) ([]netip.Addr, []netip.Prefix, error) {
@@ -128,7 +128,7 @@ func (s *interfaces) AssignPrivateIPAddresses(
 	return slices.Clone(e.Addresses[had:]), slices.Clone(e.Prefixes[hadPrefixes:]), s.commit()
 }
 
-// UnassignPrivateIPAddresses takes secondary addresses and prefixes from an interface, all or none.
+// UnassignPrivateIPAddresses removes secondary addresses and prefixes from an interface, all or none.
 func (s *interfaces) UnassignPrivateIPAddresses(id string, addresses []netip.Addr, prefixes []netip.Prefix) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *interfaces) UnassignPrivateIPAddresses(id string, addresses []netip.Add
 	return s.commit()
 }
 
-// take takes addresses and prefixes from an interface, which has them.
+// take removes addresses and prefixes from an interface that has them.
 func (s *interfaces) take(e *NetworkInterface, addresses []netip.Addr, prefixes []netip.Prefix) {
 	n := s.network.subnet(e.SubnetID)
 	for _, ip := range addresses {
@@ -164,8 +164,8 @@ func (s *interfaces) take(e *NetworkInterface, addresses []netip.Addr, prefixes 
 	s.save(e)
 }
 
-// ModifyNetworkInterfaceAttribute changes whether an interface is deleted with its instance, and its security groups;
-// nil leaves either as it is.
+// ModifyNetworkInterfaceAttribute sets whether an interface is deleted with its instance, and its security groups;
+// nil leaves either unchanged.
 func (s *interfaces) ModifyNetworkInterfaceAttribute(id string, deleteOnTermination *bool, groups []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,29 +26,29 @@ type NetworkInterface struct {
 	AttachedAt   time.Time
 	Keep         bool // it outlives its instance
 
-	Type          string    `json:",omitempty"` // TrunkInterface, BranchInterface or "", a usual one
+	Type          string    `json:",omitempty"` // TrunkInterface, BranchInterface or "" for an ordinary one
 	TrunkID       string    `json:",omitempty"` // of a branch
 	AssociationID string    `json:",omitempty"` // of a branch with its trunk
 	VLAN          int       `json:",omitempty"` // of a branch
-	ReleasedAt    time.Time `json:",omitzero"`  // when the pod of a branch ended
+	ReleasedAt    time.Time `json:",omitzero"`  // when the branch's pod ended
 }
 
 // InUse reports whether the interface is attached to an instance, or associated with a trunk.
 func (e *NetworkInterface) InUse() bool { return e.InstanceID != "" || e.TrunkID != "" }
 
-// MAC returns the interface's hardware address: locally administered, one for each address of the VPC.
+// MAC returns the interface's hardware address: locally administered and derived from its VPC address.
 func (e *NetworkInterface) MAC() string {
 	b := e.PrivateIP.As4()
 	return fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", b[0], b[1], b[2], b[3])
 }
 
-// used returns how many of the places for addresses are taken, besides that of the first address.
+// used returns how many slots for addresses are taken, apart from the primary address.
 func (e *NetworkInterface) used() int { return len(e.Addresses) + len(e.Prefixes) }
 
 // addresses returns the number of addresses for pods.
 func (e *NetworkInterface) addresses() int { return len(e.Addresses) + blockSize*len(e.Prefixes) }
 
-// interfaces keeps the network interfaces, the first ones of the instances included.
+// interfaces holds the network interfaces, including the primary ones of instances.
 type interfaces struct {
 	*core
 	market    *market
@@ -69,8 +69,8 @@ func newInterfaces(c *core, m *market, n *network, i *instances) *interfaces {
 	return s
 }
 
-// addFirst adds the interface with which an instance is launched. Its record is saved only when it changes: until then
-// it follows from the instance's.
+// addFirst adds the primary interface of a new instance. Its record is saved only once it changes: until then it
+// follows from the instance's record.
 func (s *interfaces) addFirst(i *instance) {
 	part := i.ID[min(2, len(i.ID)):]
 	s.keep(&NetworkInterface{
@@ -110,7 +110,7 @@ func (s *interfaces) restore(_ string, value []byte) error {
 	return nil
 }
 
-// releaseAll deletes the interfaces of a terminated instance, except those that are kept.
+// releaseAll deletes the interfaces of a terminated instance, except those with Keep.
 func (s *interfaces) releaseAll(i *instance) {
 	for _, e := range slices.Clone(s.byInstance[i.ID]) {
 		for _, b := range s.branchesOf(e) {
@@ -176,7 +176,8 @@ func noInterface(id string) *APIError {
 	return apiError("InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist", id)
 }
 
-// limits returns how many interfaces a type can have and how many addresses beside the first each of them.
+// limits returns how many interfaces a type supports, and how many addresses besides the primary one each of them
+// holds.
 func (s *interfaces) limits(typeName string) (enis, addresses int) {
 	t := s.market.Type(typeName)
 	switch {
@@ -188,13 +189,13 @@ func (s *interfaces) limits(typeName string) (enis, addresses int) {
 	return t.MaxENIs, t.IPv4PerENI - 1
 }
 
-// grant is a number of addresses, or of prefixes.
+// grant is a number of addresses or of prefixes.
 type grant struct {
 	n        int
 	prefixes bool
 }
 
-// give gives an interface more addresses or prefixes: all of them, or none.
+// give assigns addresses or prefixes to an interface, all or none.
 func (s *interfaces) give(e *NetworkInterface, g grant) *APIError {
 	n := s.network.subnet(e.SubnetID)
 	had, hadPrefixes := len(e.Addresses), len(e.Prefixes)
@@ -228,7 +229,7 @@ func (s *interfaces) give(e *NetworkInterface, g grant) *APIError {
 	return nil
 }
 
-// create makes an interface with addresses or prefixes, which is attached to nothing yet.
+// create creates an unattached interface with addresses or prefixes.
 func (s *interfaces) create(e NetworkInterface, g grant) (*NetworkInterface, *APIError) {
 	n := s.network.subnet(e.SubnetID)
 	if n == nil {
@@ -284,11 +285,11 @@ func addressLimit() *APIError {
 	return apiError("PrivateIpAddressLimitExceeded", "Number of private addresses will exceed limit.")
 }
 
-// room returns how many addresses or prefixes the interface can get besides those that it has.
+// room returns how many more addresses or prefixes the interface can hold.
 func (s *interfaces) room(e *NetworkInterface) int {
 	i := s.instances.byID[e.InstanceID]
 	if i == nil {
-		return 1 << 10 // the limit is that of a type
+		return 1 << 10 // the limit depends on the instance type
 	}
 	_, addresses := s.limits(i.Type)
 	return max(addresses-e.used(), 0)

@@ -46,7 +46,7 @@ type token struct {
 	Run    []string
 }
 
-// token finds the result of an earlier call with a client token, or begins a new one.
+// token returns the result of an earlier call with a client token, or a new, empty result.
 func (l *launcher) token(kind, clientToken string, q any) (t *token, known bool, err error) {
 	data, err := json.Marshal(q)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *launcher) token(kind, clientToken string, q any) (t *token, known bool,
 	return t, true, nil
 }
 
-// forgetTokens drops tokens that are too old to come again, once an hour.
+// forgetTokens drops expired tokens, at most once an hour.
 func (l *launcher) forgetTokens() {
 	if now := l.clock.Now(); now.Sub(l.tokensSwept) > time.Hour {
 		l.tokensSwept = now
@@ -87,7 +87,7 @@ func (l *launcher) remember(kind, clientToken string, t *token) {
 	}
 }
 
-// option is an override with everything it names.
+// option is an override with the objects that it names.
 type option struct {
 	o        Override
 	template *LaunchTemplate
@@ -98,7 +98,7 @@ type option struct {
 	free     int
 }
 
-// priced fills in what the market says about an option.
+// priced fills in the offer, price and free capacity of an option.
 func (l *launcher) priced(x option, capacityType string) option {
 	if x.offer = l.market.offerIn(x.o.InstanceType, x.subnet.Zone); x.offer != nil {
 		x.price = l.market.price(x.offer, x.subnet.Zone, capacityType)
@@ -129,7 +129,7 @@ type origin struct {
 	fleet        string // ID; "" for RunInstances
 }
 
-// launch starts one instance, if its subnet and its pool or reservation have room for it, and returns its ID.
+// launch starts one instance and returns its ID. Its subnet and its pool or reservation must have room.
 func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	reserved, err := l.check(x, from.capacityType)
 	if err != nil {
@@ -143,10 +143,10 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	if !ok {
 		return "", noAddresses(x.subnet.ID, " to satisfy the requested number of instances")
 	}
-	id, now := "i-"+l.newID(), l.clock.Now()
+	id, now, image := "i-"+l.newID(), l.clock.Now(), l.images.image(x.o.ImageID)
 	boot := l.bootTime(id)
 	i := Instance{
-		ID: id, Type: x.o.InstanceType, ImageID: x.o.ImageID, Architecture: l.images.image(x.o.ImageID).Architecture,
+		ID: id, Type: x.o.InstanceType, ImageID: x.o.ImageID, Architecture: image.Architecture, Windows: image.Windows,
 		Zone: x.subnet.Zone, ZoneID: x.subnet.ZoneID, SubnetID: x.subnet.ID, PrivateIP: ip,
 		PrivateDNS: l.network.privateDNS(ip), CapacityType: from.capacityType,
 		State: Pending, LaunchedAt: now, RunningAt: now.Add(min(toRunning, boot)), BootAt: now.Add(boot),
@@ -169,8 +169,8 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	return id, nil
 }
 
-// check returns the capacity reservation in which an option is launched, if any, or why it cannot be launched, apart
-// from addresses.
+// check returns the capacity reservation that an option launches into, if any, or the reason why it cannot launch. It
+// does not check addresses.
 func (l *launcher) check(x option, capacityType string) (*capacityReservation, *APIError) {
 	switch {
 	case x.offer == nil:
@@ -193,7 +193,7 @@ func (l *launcher) check(x option, capacityType string) (*capacityReservation, *
 	return nil, l.market.overQuota(x.offer.Type, capacityType)
 }
 
-// bootTime returns how long an instance takes until its kubelet starts.
+// bootTime returns the time from an instance's launch until its kubelet starts.
 func (l *launcher) bootTime(id string) time.Duration {
 	spread := l.config.Boot.Spread
 	if spread == 0 {
@@ -202,7 +202,7 @@ func (l *launcher) bootTime(id string) time.Duration {
 	return time.Duration(float64(l.config.Boot.Median) * math.Exp(spread*l.normal("boot", id)))
 }
 
-// noticeTime returns when EC2 takes a spot instance back: after an exponential time drawn from its ID.
+// noticeTime returns when EC2 announces a spot interruption: after an exponential time drawn from the instance's ID.
 func (l *launcher) noticeTime(id string, launched time.Time) time.Time {
 	if l.config.SpotInterruptionsPerHour <= 0 {
 		return time.Time{}

@@ -38,7 +38,7 @@ func TestAPoolThatRunsDryLeavesTheRestToTheNextOverride(t *testing.T) {
 }
 
 func TestASubnetThatIsFullSaysSo(t *testing.T) {
-	p := seeded(t, region.Config{SubnetBits: 28}) // 16 addresses, 5 of them AWS's
+	p := seeded(t, region.Config{SubnetBits: 28}) // 16 addresses, 5 of which AWS reserves
 	ids, result := p.launch(fleet(region.OnDemand, 20, p.override("m5.large", 0)))
 	if len(ids) != 11 || len(result.Errors) != 1 || result.Errors[0].Code != "InsufficientFreeAddressesInSubnet" {
 		t.Fatalf("%d instances, errors %+v", len(ids), result.Errors)
@@ -133,7 +133,7 @@ func TestATypeThatIsNotThereIsRefused(t *testing.T) {
 	wantCode(t, err, "InvalidInstanceType")
 	_, err = p.CreateFleet(fleet(region.OnDemand, 0, p.override("m5.large", 0)))
 	wantCode(t, err, "InvalidTargetCapacitySpecification")
-	_, result := p.launch(fleet(region.OnDemand, 1, p.override("m7g.large", 0))) // arm64 on an x86_64 image
+	_, result := p.launch(fleet(region.OnDemand, 1, p.override("m7g.large", 0))) // an arm64 type with an x86_64 image
 	if len(result.Errors) != 1 || result.Errors[0].Code != "InvalidParameterValue" {
 		t.Errorf("a wrong architecture: %+v", result.Errors)
 	}

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Durations and reasons of an instance's life, as EC2's own behaviour suggests.
+// Durations and state reasons in an instance's life, modelled on EC2's behaviour.
 const (
 	toRunning     = 2 * time.Second // from the launch
-	toTerminated  = 2 * time.Second // from the begin of the shutdown
-	spotNotice    = 2 * time.Minute // from the notice of an interruption to the interruption
+	toTerminated  = 2 * time.Second // from the start of the shutdown
+	spotNotice    = 2 * time.Minute // from the interruption notice to the interruption
 	reasonUser    = "Client.UserInitiatedShutdown"
 	reasonSpot    = "Server.SpotInstanceTermination"
 	reasonUserMsg = "Client.UserInitiatedShutdown: User initiated shutdown"
 	reasonSpotMsg = "Server.SpotInstanceTermination: Spot instance termination"
 )
 
-// step is what happens to an instance with time:
+// step is a timed transition of an instance:
 //
 //	state          due at                     step           then
 //	pending        RunningAt                  stepRun        running
@@ -27,7 +27,7 @@ const (
 //	active (spot)  InterruptAt                stepInterrupt  shutting-down
 //	shutting-down  StoppingAt + 2 s           stepEnd        terminated
 //
-// All of these times are part of the saved record, so that a restart resumes an instance where it was.
+// All of these times are part of the saved record, so a restart resumes an instance where it was.
 type step int
 
 const (
@@ -102,7 +102,7 @@ func (s *instances) wake(i *instance) {
 	s.commitBackground("instance", i.ID)
 }
 
-// catchUp makes every step of an instance that is due, and sets the timer of the one after.
+// catchUp performs every due step of an instance and sets the timer of the next one.
 func (s *instances) catchUp(i *instance) {
 	for next, at := i.next(); next != stepNone && !at.After(s.clock.Now()); next, at = i.next() {
 		s.advance(i, next, at)
@@ -110,7 +110,7 @@ func (s *instances) catchUp(i *instance) {
 	s.arm(i)
 }
 
-// advance makes one step. Running and booting are not saved: they follow from times that are.
+// advance performs one step. stepRun and stepBoot are not saved: they follow from saved times.
 func (s *instances) advance(i *instance, next step, at time.Time) {
 	switch next {
 	case stepRun:
@@ -135,7 +135,7 @@ func (s *instances) advance(i *instance, next step, at time.Time) {
 	}
 }
 
-// announce gives notice of a spot interruption. The caller arms.
+// announce gives notice of a spot interruption. The caller calls arm.
 func (s *instances) announce(i *instance, at time.Time) {
 	i.InterruptAt = at.Add(spotNotice)
 	s.save(i)
@@ -143,8 +143,8 @@ func (s *instances) announce(i *instance, at time.Time) {
 	s.notify("EC2 Spot Instance Interruption Warning", i, map[string]string{"instance-action": "terminate"})
 }
 
-// shutDown begins the end of an instance: its capacity is free at once, its address when it is terminated. The caller
-// arms.
+// shutDown starts the shutdown of an instance. Its capacity is freed at once, its address on termination. The caller
+// calls arm.
 func (s *instances) shutDown(i *instance, at time.Time, code, message string) {
 	if !i.active() {
 		return

@@ -36,7 +36,7 @@ func TestASpotInstanceIsWarnedAndTakenTwoMinutesLater(t *testing.T) {
 	}
 }
 
-// notices takes all messages off the queue and counts those of a kind about an instance.
+// notices removes all messages from the queue and counts those of a kind about an instance.
 func (p place) notices(kind, id string) int {
 	p.t.Helper()
 	n := 0
@@ -175,7 +175,7 @@ func TestPodsGetAddressesWithinWhatTheirInstanceHolds(t *testing.T) {
 	}
 }
 
-// Where nothing of EKS's own runs, pods are in its places too.
+// Without any component of EKS, each pod that the kubelet accepts gets an address.
 func TestWithoutTheVPCCNIEachPodOfAKubeletGetsAnAddress(t *testing.T) {
 	p := seeded(t, region.Config{})
 	id := p.one(region.OnDemand)
@@ -193,7 +193,7 @@ func TestAWatchTellsEverythingInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	events := p.Watch(ctx)
 	id := p.one(region.OnDemand)
-	p.clock.Advance(5 * time.Minute) // nobody reads meanwhile
+	p.clock.Advance(5 * time.Minute) // meanwhile the watch is not read
 	if _, err := p.TerminateInstances([]string{id}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Listener takes a load balancer's connections on a port. Its fields have the names of the SDK's.
+// Listener accepts a load balancer's connections on a port. Its fields are named as in the SDK.
 type Listener struct {
 	ListenerARN, LoadBalancerARN string
 	Port                         int
-	Protocol                     string // HTTP of application, TCP of network load balancers
+	Protocol                     string // HTTP for application, TCP for network load balancers
 	DefaultActions               []ListenerAction
 	Tags                         map[string]string `json:",omitempty"`
 }
 
-// DefaultRuleARN names the rule that holds the default actions.
+// DefaultRuleARN returns the ARN of the rule that holds the default actions.
 func (l Listener) DefaultRuleARN() string {
 	return strings.Replace(l.ListenerARN, ":listener/", ":listener-rule/", 1) + "/0000000000000000"
 }
 
-// ListenerAction says what happens to a request: forward, fixed-response or redirect.
+// ListenerAction is what a listener does with a request: forward, fixed-response or redirect.
 type ListenerAction struct {
 	Type                string
 	Order               int            `json:",omitempty"`
@@ -32,18 +32,18 @@ type ListenerAction struct {
 	RedirectConfig      *Redirect      `json:",omitempty"`
 }
 
-// Forward shares requests between target groups.
+// Forward distributes requests over target groups.
 type Forward struct {
 	TargetGroups []WeightedTargetGroup
 }
 
-// WeightedTargetGroup is a target group and its share, from 0 to 999.
+// WeightedTargetGroup is a target group and its weight, from 0 to 999.
 type WeightedTargetGroup struct {
 	TargetGroupARN string
 	Weight         *int `json:",omitempty"`
 }
 
-// FixedResponse is an answer that needs no target.
+// FixedResponse is a response without a target.
 type FixedResponse struct {
 	StatusCode  string
 	ContentType string `json:",omitempty"`
@@ -56,7 +56,7 @@ type Redirect struct {
 	Protocol, Host, Port, Path, Query string `json:",omitempty"`
 }
 
-// ListenerRule chooses actions by conditions, which all have to hold. Rules are tried in the order of their priority.
+// ListenerRule applies actions if all of its conditions hold. Rules are tried in order of priority.
 type ListenerRule struct {
 	RuleARN, ListenerARN string
 	Priority             int
@@ -65,14 +65,14 @@ type ListenerRule struct {
 	Tags                 map[string]string `json:",omitempty"`
 }
 
-// RuleCondition compares a field of the request with values: path-pattern, host-header, http-request-method or
-// source-ip.
+// RuleCondition matches a field of the request against values. The field is path-pattern, host-header,
+// http-request-method or source-ip.
 type RuleCondition struct {
 	Field  string
 	Values []string
 }
 
-// Forwards returns the target groups of an action with their weights; 1 where none is said.
+// Forwards returns the target groups of an action with their weights; a nil weight means 1.
 func (a ListenerAction) Forwards() []WeightedTargetGroup {
 	if a.ForwardConfig != nil && len(a.ForwardConfig.TargetGroups) > 0 {
 		return a.ForwardConfig.TargetGroups
@@ -83,13 +83,13 @@ func (a ListenerAction) Forwards() []WeightedTargetGroup {
 	return []WeightedTargetGroup{{TargetGroupARN: a.TargetGroupARN}}
 }
 
-// balancerPart is the part of a load balancer's ARN that those of its listeners repeat: app/NAME/ID.
+// balancerPart returns the part of a load balancer's ARN that its listeners' ARNs repeat: app/NAME/ID.
 func balancerPart(arn string) string {
 	_, part, _ := strings.Cut(arn, ":loadbalancer/")
 	return part
 }
 
-// CreateListener creates a listener on a port that the load balancer does not listen on yet.
+// CreateListener creates a listener on a port that is free on the load balancer.
 func (s *loadBalancing) CreateListener(want Listener) (Listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,8 +127,8 @@ func (s *loadBalancing) checkListener(b *LoadBalancer, want Listener) error {
 	return s.checkActions(b, want.DefaultActions)
 }
 
-// checkActions applies the rules of actions: the last one ends the request, and what it forwards to is of the load
-// balancer's kind.
+// checkActions validates actions: exactly one, of a type that the load balancer supports, forwarding only to target
+// groups of a compatible protocol.
 func (s *loadBalancing) checkActions(b *LoadBalancer, actions []ListenerAction) error {
 	if len(actions) != 1 {
 		return apiError("ValidationError", "Exactly one action of type forward, redirect or fixed-response is required")
@@ -178,7 +178,7 @@ func (s *loadBalancing) checkForward(b *LoadBalancer, a ListenerAction) error {
 	return nil
 }
 
-// listenersOf returns the listeners of a load balancer, by ARN.
+// listenersOf returns the listeners of a load balancer, sorted by ARN.
 func (s *loadBalancing) listenersOf(balancer string) []*Listener {
 	var out []*Listener
 	for _, arn := range slices.Sorted(maps.Keys(s.listeners)) {
@@ -196,7 +196,7 @@ func (s *loadBalancing) Listeners() []Listener {
 	return values(s.listeners)
 }
 
-// values returns the records of a map in the order of their keys.
+// values returns the values of a map, sorted by key.
 func values[T any](m map[string]*T) []T {
 	out := make([]T, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -212,7 +212,7 @@ func (s *loadBalancing) listener(arn string) (*Listener, error) {
 	return nil, apiError("ListenerNotFound", "Listener '%s' not found", arn)
 }
 
-// ModifyListener replaces what the change names: port, protocol, default actions.
+// ModifyListener replaces the fields that change sets: port, protocol, default actions.
 func (s *loadBalancing) ModifyListener(arn string, change Listener) (Listener, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,10 +256,10 @@ func (s *loadBalancing) dropListener(l *Listener) {
 	s.store.remove(bucketListeners, l.ListenerARN)
 }
 
-// conditionFields are the fields of the request that the region's rules compare.
+// conditionFields are the request fields that conditions may match.
 var conditionFields = []string{"path-pattern", "host-header", "http-request-method", "source-ip"}
 
-// CreateRule adds a rule to a listener, at a priority that none of its rules has.
+// CreateRule adds a rule to a listener, at a free priority.
 func (s *loadBalancing) CreateRule(want ListenerRule) (ListenerRule, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -313,7 +313,7 @@ func (s *loadBalancing) checkRuleOf(l *Listener, want ListenerRule) error {
 	return s.checkActions(b, want.Actions)
 }
 
-// Rules returns the rules of all listeners without the default ones, by listener and priority.
+// Rules returns the rules of all listeners except the default ones, by listener and priority.
 func (s *loadBalancing) Rules() []ListenerRule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +324,7 @@ func (s *loadBalancing) Rules() []ListenerRule {
 	return out
 }
 
-// ModifyRule replaces the conditions and actions that the change has.
+// ModifyRule replaces the conditions and actions that change sets.
 func (s *loadBalancing) ModifyRule(arn string, change ListenerRule) (ListenerRule, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

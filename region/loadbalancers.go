@@ -35,14 +35,14 @@ const provisioning = 2 * time.Second
 // Quotas of Elastic Load Balancing (AWS's defaults, "Quotas for your Application Load Balancers").
 const (
 	maxLoadBalancers = 50
-	maxListeners     = 50   // of a load balancer
-	maxRules         = 100  // of a load balancer, default rules not counted
-	maxTargetGroups  = 3000 // of the region
-	maxTargets       = 1000 // of a target group
+	maxListeners     = 50   // per load balancer
+	maxRules         = 100  // per load balancer, not counting default rules
+	maxTargetGroups  = 3000 // per region
+	maxTargets       = 1000 // per target group
 )
 
-// loadBalancing is Elastic Load Balancing v2: load balancers, their listeners and rules. It carries no packets: package
-// region/elb does, and reports the health of targets.
+// loadBalancing is Elastic Load Balancing v2: load balancers, their listeners and rules. It carries no traffic:
+// package region/elb does, and reports the health of targets.
 type loadBalancing struct {
 	*core
 	network        *network
@@ -66,7 +66,7 @@ func newLoadBalancing(c *core, n *network, s *securityGroups, i *instances) *loa
 	return b
 }
 
-// LoadBalancingChanged returns a channel that is closed at the next change of what the data path serves, or of a
+// LoadBalancingChanged returns a channel that is closed at the next change of the data path's configuration or of a
 // target's health.
 func (s *loadBalancing) LoadBalancingChanged() <-chan struct{} {
 	s.mu.Lock()
@@ -74,29 +74,29 @@ func (s *loadBalancing) LoadBalancingChanged() <-chan struct{} {
 	return s.changed
 }
 
-// tell wakes those that wait for LoadBalancingChanged.
+// tell wakes the goroutines that wait on LoadBalancingChanged.
 func (s *loadBalancing) tell() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
 
-// commitChange makes a change durable and tells of it.
+// commitChange makes a change durable and announces it.
 func (s *loadBalancing) commitChange() error {
 	s.tell()
 	return s.commit()
 }
 
-// elbARN returns a name of the service; the last part of what is unique.
+// elbARN returns the ARN of a load balancing resource; what is its last, unique part.
 func (s *loadBalancing) elbARN(what string) string {
 	return fmt.Sprintf("arn:aws:elasticloadbalancing:%s:%s:%s", s.config.Name, AccountID, what)
 }
 
-// shortID returns 16 digits, as ELB's ARNs have.
+// shortID returns 16 digits, the length of the IDs in ELB's ARNs.
 func (s *loadBalancing) shortID() string { return s.newID()[1:] }
 
 var elbName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?$`)
 
-// checkELBName applies the rules that load balancers and target groups share.
+// checkELBName validates the name of a load balancer or target group.
 func checkELBName(kind, name string) error {
 	switch {
 	case len(name) > 32:
@@ -108,8 +108,8 @@ func checkELBName(kind, name string) error {
 	return nil
 }
 
-// CreateLoadBalancer creates a load balancer, which becomes active a while later. A request that repeats an earlier one
-// returns what that made.
+// CreateLoadBalancer creates a load balancer, which becomes active a while later. Repeating a request returns the
+// existing load balancer.
 func (s *loadBalancing) CreateLoadBalancer(want LoadBalancer) (LoadBalancer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +142,8 @@ func (s *loadBalancing) CreateLoadBalancer(want LoadBalancer) (LoadBalancer, err
 	return s.shown(&want), s.commitChange()
 }
 
-// dnsName returns the name of a load balancer. AWS's ends in amazonaws.com; this one ends in localhost, which means
-// this machine (RFC 6761, section 6.3).
+// dnsName returns the DNS name of a load balancer. AWS's names end in amazonaws.com; this one ends in localhost,
+// which resolves to the local host (RFC 6761, section 6.3).
 func (s *loadBalancing) dnsName(b LoadBalancer, id string) string {
 	name := strings.ToLower(b.Name) + "-" + id
 	if b.Scheme == "internal" {
@@ -193,7 +193,7 @@ func (s *loadBalancing) checkLoadBalancer(want *LoadBalancer) error {
 	return nil
 }
 
-// shown returns a load balancer as callers see it.
+// shown returns a load balancer as the API shows it.
 func (s *loadBalancing) shown(b *LoadBalancer) LoadBalancer {
 	out := *b
 	out.Active = !s.clock.Now().Before(b.CreatedAt.Add(provisioning))
@@ -220,8 +220,8 @@ func (s *loadBalancing) balancer(arn string) (*LoadBalancer, error) {
 	return nil, apiError("LoadBalancerNotFound", "Load balancer '%s' not found", arn)
 }
 
-// DeleteLoadBalancer deletes a load balancer with its listeners and rules. One that does not exist is no error, as on
-// AWS.
+// DeleteLoadBalancer deletes a load balancer with its listeners and rules. As on AWS, it is no error if the load
+// balancer does not exist.
 func (s *loadBalancing) DeleteLoadBalancer(arn string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +261,7 @@ var balancerAttributes = map[string]map[string]string{
 	},
 }
 
-// ModifyLoadBalancerAttributes sets attributes and returns all.
+// ModifyLoadBalancerAttributes sets attributes and returns all of them.
 func (s *loadBalancing) ModifyLoadBalancerAttributes(arn string, set map[string]string) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +277,7 @@ func (s *loadBalancing) ModifyLoadBalancerAttributes(arn string, set map[string]
 	return s.shown(b).Attributes, s.commitChange()
 }
 
-// checkAttributes refuses unknown attributes, and values that are not of the kind of the default's.
+// checkAttributes rejects unknown attributes, and values whose kind differs from that of the default.
 func checkAttributes(kind string, set, known map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		usual, ok := known[k]
@@ -293,7 +293,7 @@ func checkAttributes(kind string, set, known map[string]string) error {
 	return nil
 }
 
-// elbTags returns the tags of a resource of the service and how to save them.
+// elbTags returns the tags of a load balancing resource and a function that saves them.
 func (s *loadBalancing) elbTags(arn string) (tags *map[string]string, save func(), err error) {
 	switch {
 	case s.balancers[arn] != nil:
@@ -330,7 +330,7 @@ func (s *loadBalancing) LoadBalancingTags(arn string) (map[string]string, error)
 	return maps.Clone(*tags), nil
 }
 
-// TagLoadBalancing adds tags to resources of the service and removes others.
+// TagLoadBalancing adds tags to load balancing resources, then removes others.
 func (s *loadBalancing) TagLoadBalancing(arns []string, add map[string]string, remove []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

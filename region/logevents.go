@@ -18,7 +18,7 @@ type LogEvent struct {
 	At       LogEventAt `json:"-"`
 }
 
-// LogEventAt is an event's place in the order of its group: by time, and as it came.
+// LogEventAt is an event's position in its group: by time, ties by order of ingestion.
 type LogEventAt struct {
 	Timestamp int64
 	Sequence  uint64 // of its batch
@@ -60,11 +60,11 @@ func batchBytes(events []LogEvent) (n int64) {
 	return n
 }
 
-// Rejected says which events of a batch PutLogEvents has not taken, as indexes: those from TooNewFrom on, and those
+// Rejected tells which events of a batch PutLogEvents rejected, as indexes: those from TooNewFrom on, and those
 // before TooOldTo and ExpiredTo. Nil means none.
 type Rejected struct{ TooNewFrom, TooOldTo, ExpiredTo *int }
 
-// PutLogEvents stores events of a stream, in the order of their times.
+// PutLogEvents stores events of a stream, which must be in order of their times.
 func (s *logs) PutLogEvents(group, stream string, events []LogEvent) (Rejected, error) {
 	if err := checkBatch(events); err != nil {
 		return Rejected{}, err
@@ -120,7 +120,7 @@ func checkBatch(events []LogEvent) error {
 	return nil
 }
 
-// timely returns the events that are neither too old nor too new. They are in the order of their times.
+// timely returns the events that are neither too old nor too new. events must be in order of their times.
 func timely(events []LogEvent, now time.Time, retentionDays int) ([]LogEvent, Rejected) {
 	before := func(t time.Time) int {
 		i, _ := slices.BinarySearchFunc(events, t.UnixMilli(), func(e LogEvent, at int64) int {
@@ -144,8 +144,8 @@ func timely(events []LogEvent, now time.Time, retentionDays int) ([]LogEvent, Re
 	return events[min(from, to):to], r
 }
 
-// expire drops, once a minute, batches whose events have all expired, and the first ones while there are too many
-// bytes.
+// expire drops batches whose events have all expired, at most once a minute; while the total size exceeds the limit,
+// it drops the oldest batches at once.
 func (s *logs) expire() {
 	excess, now := s.bytes-s.most, s.clock.Now()
 	if excess <= 0 && now.Sub(s.expired) < time.Minute {
@@ -167,7 +167,7 @@ func (s *logs) expire() {
 	})
 }
 
-// drop forgets batches.
+// drop removes the batches that which selects.
 func (s *logs) drop(which func(*logBatch) bool) {
 	s.batches = slices.DeleteFunc(s.batches, func(b *logBatch) bool {
 		if !which(b) {
@@ -179,16 +179,16 @@ func (s *logs) drop(which func(*logBatch) bool) {
 	})
 }
 
-// LogQuery chooses events of a group.
+// LogQuery selects events of a group.
 type LogQuery struct {
 	Group  string
 	Stream func(name string) bool // nil = all
-	// From and Until bound times: From is included, Until is not; 0 means no bound.
+	// From and Until bound times: From is inclusive, Until exclusive; 0 means no bound.
 	From, Until int64
 	Match       func(message string) bool // nil = all
 }
 
-// LogEvents returns events in their order.
+// LogEvents returns the events that a query selects, in order.
 func (s *logs) LogEvents(q LogQuery) ([]LogEvent, error) {
 	s.mu.Lock()
 	g, err := s.group(q.Group)
@@ -201,7 +201,7 @@ func (s *logs) LogEvents(q LogQuery) ([]LogEvent, error) {
 		from = max(from, s.clock.Now().AddDate(0, 0, -g.RetentionDays).UnixMilli())
 	}
 	batches := slices.Clone(s.batches)
-	s.mu.Unlock() // batches do not change
+	s.mu.Unlock() // batches are immutable
 	var out []LogEvent
 	for _, b := range batches {
 		if b.Group != q.Group || q.Stream != nil && !q.Stream(b.Stream) {
@@ -219,9 +219,10 @@ func (s *logs) LogEvents(q LogQuery) ([]LogEvent, error) {
 	return out, nil
 }
 
-// LogPattern returns what a filter pattern for unstructured events matches (CloudWatch Logs User Guide, Filter pattern
-// syntax): all terms, none of those after a minus sign, and one of those after a question mark if there are any. Terms
-// are words or in double quotes; the empty pattern matches all.
+// LogPattern compiles a filter pattern for unstructured events (CloudWatch Logs User Guide, Filter pattern syntax). A
+// message matches if it contains all terms, none of those after a minus sign, and one of those after a question mark
+// if there are any. Terms are words or in double quotes. The empty pattern matches every message; its function is
+// nil.
 func LogPattern(pattern string) (func(message string) bool, error) {
 	pattern = strings.TrimSpace(pattern)
 	if pattern == "" {

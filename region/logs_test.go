@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// logStory is a region on virtual time with group g and stream s.
+// logStory returns a region on virtual time with group g and stream s.
 func logStory(t *testing.T, dir string) (*Region, *clock.Virtual) {
 	t.Helper()
 	v := clock.NewVirtual(time.Date(2026, 11, 5, 9, 0, 0, 0, time.UTC))
@@ -25,7 +25,7 @@ func logStory(t *testing.T, dir string) (*Region, *clock.Virtual) {
 	return r, v
 }
 
-// lines are events of given ages, oldest first.
+// lines returns events of the given ages, in that order.
 func lines(now time.Time, ages ...time.Duration) []LogEvent {
 	var out []LogEvent
 	for _, age := range ages {
@@ -45,6 +45,22 @@ func messages(t *testing.T, r *Region, q LogQuery) string {
 		out = append(out, e.Message)
 	}
 	return strings.Join(out, ", ")
+}
+
+func TestNamesOfLogGroupsAndStreams(t *testing.T) {
+	r, _ := logStory(t, "")
+	longest := strings.Repeat("x", 512)
+	if err := errors.Join(r.CreateLogGroup(longest, nil), r.CreateLogStream(longest, strings.Repeat("웹", 512))); err != nil {
+		t.Error(err)
+	}
+	for _, err := range []error{
+		r.CreateLogGroup("", nil), r.CreateLogGroup(longest+"x", nil), r.CreateLogGroup("a b", nil),
+		r.CreateLogStream("g", ""), r.CreateLogStream("g", longest+"x"), r.CreateLogStream("g", "a:b"),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "and have length from 1 to 512") {
+			t.Errorf("%v, want an error about its form and length", err)
+		}
+	}
 }
 
 func TestWhatIsWrongWithABatchOfLogEvents(t *testing.T) {

@@ -9,12 +9,12 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// Pool is where capacity runs out: an instance type in a zone, on demand or spot.
+// Pool is a pool of EC2 capacity: an instance type in a zone, on demand or spot.
 type Pool struct{ Type, Zone, CapacityType string }
 
 func (p Pool) key() string { return p.Type + " " + p.Zone + " " + p.CapacityType }
 
-// market knows what the region offers, at which price, and how much capacity is left.
+// market holds what the region offers, its prices and its remaining capacity.
 type market struct {
 	*core
 	offers *catalog.Region
@@ -23,8 +23,8 @@ type market struct {
 
 type poolState struct {
 	running int  // instances
-	held    int  // by capacity reservations, whose instances do not count as running
-	size    *int // that was set; nil means the simulation's own
+	held    int  // by capacity reservations; instances in them do not count as running
+	size    *int // as set by SetCapacity; nil means the simulated default
 }
 
 func newMarket(c *core, offers *catalog.Region) *market {
@@ -37,7 +37,8 @@ func (m *market) Zones() []catalog.Zone { return m.offers.Zones() }
 // Offers returns the types that the region offers, by name.
 func (m *market) Offers() []*catalog.Offer { return m.offers.Offers() }
 
-// Type finds a type by name, also one that AWS offers in other regions only; nil if there is none.
+// Type finds a type by name; nil if there is none. Unless Config.Offers is set, it also finds types that AWS offers
+// only in other regions.
 func (m *market) Type(name string) *catalog.Type {
 	if o, ok := m.offers.Offer(name); ok {
 		return o.Type
@@ -48,7 +49,7 @@ func (m *market) Type(name string) *catalog.Type {
 	return nil
 }
 
-// pool returns the state of a pool, which it makes on first use.
+// pool returns the state of a pool, creating it on first use.
 func (m *market) pool(p Pool) *poolState {
 	s := m.pools[p]
 	if s == nil {
@@ -87,7 +88,7 @@ func (m *market) size(p Pool) int {
 	return int(vcpus * (0.5 + m.chance("size", p.Type, p.Zone, p.CapacityType)) / float64(t.VCPU))
 }
 
-// free returns how many more instances a pool can give; negative if its size was set below what runs.
+// free returns how many more instances a pool can launch; negative if its size was set below its usage.
 func (m *market) free(p Pool) int {
 	n := m.size(p)
 	if s := m.pools[p]; s != nil {
@@ -96,14 +97,14 @@ func (m *market) free(p Pool) int {
 	return n
 }
 
-// Capacity returns how many more instances a pool can give.
+// Capacity returns how many more instances a pool can launch.
 func (m *market) Capacity(p Pool) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return max(m.free(p), 0)
 }
 
-// SetCapacity makes a pool able to give n more instances from now on.
+// SetCapacity lets a pool launch n more instances from now on.
 func (m *market) SetCapacity(p Pool, n int) error {
 	if m.offerIn(p.Type, p.Zone) == nil || (p.CapacityType != OnDemand && p.CapacityType != Spot) {
 		return apiError("InvalidParameterValue", "There is no pool of %s in %s on '%s'", p.Type, p.Zone, p.CapacityType)
@@ -120,7 +121,7 @@ func (m *market) SetCapacity(p Pool, n int) error {
 	return m.commit()
 }
 
-// overQuota returns the error of a launch that the account's quotas do not allow, or nil.
+// overQuota returns the error of a launch that would exceed the account's quotas, or nil.
 func (m *market) overQuota(t *catalog.Type, capacityType string) *APIError {
 	switch {
 	case capacityType == Spot && m.spotLimitReached():
@@ -144,7 +145,7 @@ func (m *market) spotLimitReached() bool {
 	return m.config.Quotas.SpotInstances > 0 && spot >= m.config.Quotas.SpotInstances
 }
 
-// overVCPUs reports whether so many vCPUs more, on demand, are beyond the quota. What is reserved counts, used or not
+// overVCPUs reports whether this many more on-demand vCPUs exceed the quota. Reserved capacity counts, used or not
 // (EC2 user guide, "On-Demand Capacity Reservations", quotas).
 func (m *market) overVCPUs(vcpus int) bool {
 	for p, s := range m.pools {
@@ -164,7 +165,7 @@ func (m *market) offerIn(typeName, zone string) *catalog.Offer {
 	return o
 }
 
-// price returns the current price of an hour in micro-dollars.
+// price returns the current hourly price in micro-dollars.
 func (m *market) price(o *catalog.Offer, zone, capacityType string) int64 {
 	if capacityType == Spot {
 		if p, ok := m.SpotPrice(o.Type.Name, zone, m.clock.Now()); ok {
@@ -204,8 +205,8 @@ type SpotPricePoint struct {
 	At          time.Time
 }
 
-// SpotPriceHistory returns the price of each type and zone at its changes between two times, the price at the first
-// time included. No types mean all types, no zones all zones.
+// SpotPriceHistory returns the hourly spot prices of each type and zone between two times, including the price at the
+// first time. No types means all types, no zones all zones.
 func (m *market) SpotPriceHistory(types, zones []string, from, to time.Time) []SpotPricePoint {
 	var out []SpotPricePoint
 	from = from.Truncate(spotStep)

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// VPCID and VPCCIDR describe the region's one VPC.
+// VPCID and VPCCIDR describe the region's only VPC.
 const (
 	VPCID   = "vpc-0a1b2c3d4e5f60718"
 	VPCCIDR = "10.0.0.0/8"
@@ -22,14 +22,14 @@ type Subnet struct {
 	Tags                  map[string]string
 }
 
-// network hands out the addresses of the subnets.
+// network allocates the addresses of the subnets.
 type network struct {
 	*core
-	subnets []*subnet // one in each zone, and those that were created
-	own     int       // how many the region begins with
+	subnets []*subnet // the initial ones, one in each zone, then those created since
+	own     int       // number of initial subnets
 }
 
-// subnet is a subnet and its addresses.
+// subnet is a subnet and its address space.
 type subnet struct {
 	Subnet
 	*addressSpace
@@ -50,7 +50,7 @@ func newNetwork(c *core, zones []catalog.Zone) *network {
 	return n
 }
 
-// discoveryTags returns the tags of what an installation of Karpenter finds by karpenter.sh/discovery.
+// discoveryTags returns the tags of resources that Karpenter discovers by karpenter.sh/discovery.
 func (c *core) discoveryTags(name string) map[string]string {
 	d := c.config.Discovery
 	return map[string]string{"Name": name, "karpenter.sh/discovery": d, "kubernetes.io/cluster/" + d: "owned"}
@@ -76,7 +76,7 @@ func (n *network) subnet(id string) *subnet {
 	return n.subnets[i]
 }
 
-// subnetFor finds the subnet that an override names, or that of its zone, or the first.
+// subnetFor returns the subnet that an override names, else the first of its zone, else the first of all.
 func (n *network) subnetFor(o Override) (*subnet, error) {
 	i := slices.IndexFunc(n.subnets, func(s *subnet) bool {
 		return (o.SubnetID == "" || s.ID == o.SubnetID) && (o.Zone == "" || s.Zone == o.Zone)
@@ -90,8 +90,8 @@ func (n *network) subnetFor(o Override) (*subnet, error) {
 	return nil, apiError("InvalidParameterValue", "Invalid availability zone: [%s]", o.Zone)
 }
 
-// takeAddress takes the next unused address of a subnet and saves where the next search begins. A node's name is made
-// of its address: one that starts just after a restart must not get the name of one that is just ending.
+// takeAddress takes the next unused address of a subnet and saves where the next search begins. A node's name derives
+// from its address: a node that starts just after a restart must not get the name of one that is just ending.
 func (n *network) takeAddress(s *subnet) (netip.Addr, bool) {
 	ip, ok := s.takeNext()
 	if ok {
@@ -100,9 +100,9 @@ func (n *network) takeAddress(s *subnet) (netip.Addr, bool) {
 	return ip, ok
 }
 
-// takeScattered takes an address for an interface beside its first one. EC2 gives them in no order, so that a subnet in
-// use has free addresses and no free prefix (EKS best practices guide, "Prefix Mode for Linux"): words decide where the
-// search begins.
+// takeScattered takes a secondary address for an interface. EC2 assigns these in no particular order, so a subnet in
+// use may have free addresses but no free prefix (EKS best practices guide, "Prefix Mode for Linux"). The words
+// determine where the search begins.
 func (n *network) takeScattered(s *subnet, words ...string) (netip.Addr, bool) {
 	ip, _, ok := s.takeFrom(n.scattered(s, words...))
 	return ip, ok
@@ -119,7 +119,7 @@ func (n *network) occupy(subnet string, ip netip.Addr) {
 	}
 }
 
-// privateDNS returns the name that EC2 gives an instance for its address.
+// privateDNS returns the DNS name that EC2 derives from an instance's address.
 func (n *network) privateDNS(ip netip.Addr) string {
 	domain := n.config.Name + ".compute.internal"
 	if n.config.Name == "us-east-1" {

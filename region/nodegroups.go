@@ -1,16 +1,19 @@
 package region
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"mime"
+	"net/mail"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Nodegroup is an EKS managed node group: a launch template and an Auto Scaling group that EKS keeps for it.
+// Nodegroup is an EKS managed node group: a launch template and an Auto Scaling group that EKS manages for it.
 type Nodegroup struct {
 	Name, Cluster, ARN string
 	NodegroupSettings
@@ -18,14 +21,14 @@ type Nodegroup struct {
 	Version          string // of Kubernetes
 	CreatedAt        time.Time
 	ModifiedAt       time.Time
-	TemplateID       string // of the launch template that EKS made
+	TemplateID       string // of the launch template that EKS created
 	Group            string // name of the Auto Scaling group
-	Created          bool   // it once had its desired capacity
+	Created          bool   // it has reached its desired capacity once
 	Deleting         bool
 	Updates          []NodegroupUpdate // newest last
 }
 
-// NodegroupSettings are what CreateNodegroup says.
+// NodegroupSettings holds the parameters of CreateNodegroup.
 type NodegroupSettings struct {
 	Min, Max, Desired                     int
 	InstanceTypes                         []string
@@ -39,24 +42,24 @@ type NodegroupSettings struct {
 	Tags                                  map[string]string
 	Template                              TemplateRef // the user's own
 	MaxUnavailable, MaxUnavailablePercent int
-	Drain                                 bool // somebody drains nodes and answers DrainHook
+	Drain                                 bool // a client drains nodes and answers DrainHook
 }
 
-// NodegroupTaint is a taint of a node group's nodes, with the effect as Kubernetes spells it.
+// NodegroupTaint is a taint of a node group's nodes. Effect is spelt as in Kubernetes.
 type NodegroupTaint struct {
 	Key    string `json:"key"`
 	Value  string `json:"value,omitempty"`
 	Effect string `json:"effect"`
 }
 
-// NodegroupUpdate is a change of a node group, which the region makes at once.
+// NodegroupUpdate is a change of a node group, which the region applies at once.
 type NodegroupUpdate struct {
 	ID, Type string
 	At       time.Time
 	Params   map[string]string
 }
 
-// maxNodegroups is EKS's quota for a cluster ("Amazon EKS service quotas").
+// maxNodegroups is EKS's quota per cluster ("Amazon EKS service quotas").
 const maxNodegroups = 30
 
 // nodegroups is EKS's managed node groups.
@@ -76,7 +79,7 @@ func newNodegroups(c *cluster, s *autoScaling, i *images) *nodegroups {
 	}
 }
 
-// status returns the state of a node group whose Auto Scaling group has so much in service.
+// status returns the state of a node group whose Auto Scaling group has the capacity serving in service.
 func (n *Nodegroup) status(serving int) string {
 	switch {
 	case n.Deleting:
@@ -91,7 +94,7 @@ func (n *Nodegroup) status(serving int) string {
 type NodegroupState struct {
 	Nodegroup
 	Status string // CREATING, ACTIVE, DEGRADED or DELETING
-	Issue  string // why instances cannot be launched, if so
+	Issue  string // why instances cannot be launched; "" if they can
 }
 
 // Nodegroups returns a cluster's node groups, by name.
@@ -110,11 +113,12 @@ func (s *nodegroups) Nodegroups(cluster string) ([]NodegroupState, error) {
 	return out, s.commit()
 }
 
-// look takes in what became of a node group's Auto Scaling group; false means that the node group is gone.
+// look updates a node group from its Auto Scaling group. It returns false if that is gone, and then removes the node
+// group.
 func (s *nodegroups) look(n *Nodegroup) bool {
 	g := s.scaling.groups[n.Group]
 	switch {
-	case g == nil: // deleted, by EKS or behind its back
+	case g == nil: // deleted by EKS or directly
 		if t := s.templates.byID[n.TemplateID]; t != nil {
 			delete(s.templates.byID, t.ID)
 			s.store.remove(bucketTemplates, t.ID)
@@ -132,7 +136,7 @@ func (s *nodegroups) look(n *Nodegroup) bool {
 func (s *nodegroups) state(n *Nodegroup) NodegroupState {
 	g := s.scaling.groups[n.Group]
 	out := NodegroupState{Nodegroup: *n, Status: n.status(s.scaling.serving(g))}
-	// The sizes are the Auto Scaling group's, which Cluster Autoscaler sets there.
+	// Sizes come from the Auto Scaling group, where Cluster Autoscaler sets them.
 	out.Min, out.Max, out.Desired = g.Min, g.Max, g.Desired
 	if g.Failures > 0 {
 		list := s.scaling.activities[g.Name]
@@ -191,7 +195,7 @@ func minorOf(version string) string {
 	return parts[0] + "." + parts[1]
 }
 
-// check reports what is wrong with a node group, and finds its image.
+// check validates a node group and sets its instance types and image.
 func (s *nodegroups) check(n *Nodegroup) error {
 	invalid := func(format string, args ...any) error { return apiError("InvalidParameterException", format, args...) }
 	if len(s.byName) >= maxNodegroups {
@@ -235,7 +239,7 @@ func checkSizes(least, most, desired int) error {
 	return nil
 }
 
-// typesOf returns the types of a node group: its own, its template's, or t3.medium.
+// typesOf returns the instance types of a node group: its own, its template's, or t3.medium.
 func (s *nodegroups) typesOf(n *Nodegroup) []string {
 	if len(n.InstanceTypes) > 0 {
 		return n.InstanceTypes
@@ -247,7 +251,7 @@ func (s *nodegroups) typesOf(n *Nodegroup) []string {
 	return []string{"t3.medium"}
 }
 
-// amiTypes are the kinds of images that EKS has for node groups and the region for EKS, by the names of their images.
+// amiTypes maps the AMI types that both EKS and the region have to the prefixes of their images' names.
 var amiTypes = map[string]string{
 	"AL2023_x86_64_STANDARD": "amazon-eks-node-al2023-x86_64-standard-",
 	"AL2023_ARM_64_STANDARD": "amazon-eks-node-al2023-arm64-standard-",
@@ -293,14 +297,18 @@ func (s *nodegroups) findImage(n *Nodegroup) error {
 	return nil
 }
 
-// build makes the launch template and the Auto Scaling group of a node group.
+// build creates the launch template and the Auto Scaling group of a node group.
 func (s *nodegroups) build(n *Nodegroup) error {
 	t := &LaunchTemplate{
 		ID: "lt-" + s.newID(), Name: n.Group, CreatedAt: s.clock.Now(), CreatedBy: "eks.amazonaws.com", Default: 1,
 		Tags: n.systemTags(),
 	}
 	n.TemplateID = t.ID
-	t.Versions = []TemplateData{s.data(n)}
+	data, err := s.data(n)
+	if err != nil {
+		return err
+	}
+	t.Versions = []TemplateData{data}
 	s.templates.replace(*t)
 	mixed := &MixedInstances{
 		Template: TemplateRef{ID: t.ID, Version: "$Latest"}, OnDemandPercentage: 100, OnDemandStrategy: Prioritized,
@@ -330,8 +338,7 @@ func (s *nodegroups) build(n *Nodegroup) error {
 			Name: DrainHook, Transition: TransitionTerminating, DefaultResult: HookContinue, Heartbeat: 30 * time.Minute,
 		})
 	}
-	err := s.scaling.create(n.Group, want, tags, hooks)
-	if err != nil {
+	if err := s.scaling.create(n.Group, want, tags, hooks); err != nil {
 		delete(s.templates.byID, t.ID)
 		s.store.remove(bucketTemplates, t.ID)
 		e := err.(*APIError) //nolint:errorlint,forcetypeassert // the region's own errors are not wrapped
@@ -340,25 +347,28 @@ func (s *nodegroups) build(n *Nodegroup) error {
 	return nil
 }
 
-// DrainHook is the lifecycle hook by which EKS drains a node before its instance ends.
+// DrainHook is the lifecycle hook through which EKS drains a node before its instance terminates.
 const DrainHook = "Terminate-LC-Hook"
 
 func (n *Nodegroup) systemTags() map[string]string {
 	return map[string]string{"eks:cluster-name": n.Cluster, "eks:nodegroup-name": n.Name}
 }
 
-// data returns the template data of a node group: the user's, with what makes its instances nodes.
-func (s *nodegroups) data(n *Nodegroup) TemplateData {
+// data returns the template data of a node group: the user's, plus what makes its instances join as nodes.
+func (s *nodegroups) data(n *Nodegroup) (TemplateData, error) {
 	d := TemplateData{}
 	if _, own, err := s.templates.version(n.Template.ID, n.Template.Name, n.Template.Version); err == nil {
 		d = *own
 	}
 	d.ImageID, d.InstanceType = n.ImageID, n.InstanceTypes[0]
 	if n.DiskGiB > 0 && d.Devices == nil {
-		d.Devices = []BlockDevice{{Name: RootDevice, SizeGiB: int64(n.DiskGiB)}}
+		d.Devices = []BlockDevice{{Name: linuxRoot, SizeGiB: int64(n.DiskGiB)}}
 	}
 	if n.AMIType != "CUSTOM" {
-		d.UserData = s.userData(n)
+		var err error
+		if d.UserData, err = withPart(d.UserData, s.userData(n)); err != nil {
+			return d, err
+		}
 	}
 	if d.InstanceProfile == "" {
 		d.InstanceProfile = "eks-" + n.Group[len("eks-"+n.Name+"-"):]
@@ -368,10 +378,34 @@ func (s *nodegroups) data(n *Nodegroup) TemplateData {
 		d.Tags = map[string]map[string]string{}
 	}
 	d.Tags["instance"] = merged(d.Tags["instance"], n.systemTags())
-	return d
+	return d, nil
 }
 
-// userData returns the NodeConfig of nodeadm with which an instance joins the cluster. JSON is YAML.
+// withPart adds a NodeConfig to the user data of a launch template, which must be a MIME multipart document, as its
+// last part (EKS user guide, "Customize managed nodes with launch templates"). Without user data it returns the
+// NodeConfig alone.
+func withPart(userData, nodeConfig []byte) ([]byte, error) {
+	if len(userData) == 0 {
+		return nodeConfig, nil
+	}
+	end, boundary, newline := -1, "", "\n"
+	if m, err := mail.ReadMessage(bytes.NewReader(userData)); err == nil {
+		kind, params, _ := mime.ParseMediaType(m.Header.Get("Content-Type")) // an error leaves no kind
+		if boundary = params["boundary"]; boundary != "" && kind == "multipart/mixed" {
+			end = bytes.LastIndex(userData, []byte("\n--"+boundary+"--"))
+		}
+	}
+	if end < 0 {
+		return nil, apiError("InvalidRequestException", "User data was not in the MIME multipart format.")
+	}
+	if before, ok := bytes.CutSuffix(userData[:end], []byte("\r")); ok {
+		end, newline = len(before), "\r\n"
+	}
+	part := strings.Join([]string{"", "--" + boundary, "Content-Type: application/node.eks.aws", "", ""}, newline)
+	return slices.Concat(userData[:end], []byte(part), nodeConfig, userData[end:]), nil
+}
+
+// userData returns the nodeadm NodeConfig with which an instance joins the cluster. JSON is valid YAML.
 func (s *nodegroups) userData(n *Nodegroup) []byte {
 	info, capacity := s.cluster.info, "ON_DEMAND"
 	if n.Spot {
@@ -405,8 +439,8 @@ func (s *nodegroups) userData(n *Nodegroup) []byte {
 	return text
 }
 
-// UpdateNodegroupConfig changes sizes, labels, taints and the update configuration of a node group. Labels and taints
-// are those of instances that are launched from then on.
+// UpdateNodegroupConfig changes sizes, labels, taints and the update configuration of a node group. New labels and
+// taints apply to instances launched from then on.
 func (s *nodegroups) UpdateNodegroupConfig(
 	cluster, name string, params map[string]string, change func(*NodegroupSettings) error,
 ) (NodegroupUpdate, error) {
@@ -431,13 +465,19 @@ func (s *nodegroups) UpdateNodegroupConfig(
 	if err := checkSizes(want.Min, want.Max, want.Desired); err != nil {
 		return NodegroupUpdate{}, err
 	}
+	changed := *n
+	changed.NodegroupSettings = want
+	data, err := s.data(&changed)
+	if err != nil {
+		return NodegroupUpdate{}, err
+	}
 	n.NodegroupSettings, n.ModifiedAt = want, s.clock.Now()
 	sizes := g.GroupSettings
 	sizes.Min, sizes.Max, sizes.Desired = want.Min, want.Max, want.Desired
 	s.scaling.set(g, sizes, "a user request update of AutoScalingGroup constraints to")
 	if t := s.templates.byID[n.TemplateID]; t != nil {
 		next := *t
-		next.Versions = append(slices.Clone(t.Versions), s.data(n))
+		next.Versions = append(slices.Clone(t.Versions), data)
 		next.Default = len(next.Versions)
 		s.templates.replace(next)
 	}
@@ -463,7 +503,7 @@ func (s *nodegroups) DeleteNodegroup(cluster, name string) (NodegroupState, erro
 	if !n.Deleting {
 		n.Deleting = true
 		out := s.state(n)
-		s.scaling.deleteGroup(g) // with its hooks: EKS drains the nodes
+		s.scaling.deleteGroup(g) // keeps its hooks: EKS drains the nodes
 		s.save(n)
 		return out, s.commit()
 	}

@@ -17,13 +17,13 @@ const (
 const (
 	mostPlacementGroups = 500
 	mostPartitions      = 7
-	mostSpread          = 7 // running instances of a group with the strategy spread in a zone
+	mostSpread          = 7 // running instances per zone of a spread placement group
 )
 
 // PlacementGroup is a placement group. Methods return copies, whose tags must not be changed.
 type PlacementGroup struct {
 	ID, Name, Strategy string
-	Partitions         int `json:",omitzero"` // of the strategy partition
+	Partitions         int `json:",omitzero"` // of a partition placement group
 	Tags               map[string]string
 }
 
@@ -33,7 +33,7 @@ type PlacementChoice struct {
 	Partition int    // 0 = the one with the fewest instances
 }
 
-// placementGroups keeps the placement groups.
+// placementGroups holds the placement groups.
 type placementGroups struct {
 	*core
 	market    *market
@@ -49,7 +49,7 @@ func noPlacementGroup(name string) *APIError {
 	return apiError("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", name)
 }
 
-// CreatePlacementGroup creates a group and chooses its ID.
+// CreatePlacementGroup creates a group and returns it with its ID.
 func (s *placementGroups) CreatePlacementGroup(g PlacementGroup) (PlacementGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *placementGroups) CreatePlacementGroup(g PlacementGroup) (PlacementGroup
 	return g, s.commit()
 }
 
-// DeletePlacementGroup deletes a group without instances, by its name.
+// DeletePlacementGroup deletes a group by name. It must have no instances.
 func (s *placementGroups) DeletePlacementGroup(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *placementGroups) find(name string) *PlacementGroup {
 	return nil
 }
 
-// members returns the instances of a group that hold a place in it.
+// members returns the active instances of a group.
 func (s *placementGroups) members(id string) (out []*instance) {
 	for _, i := range s.instances.order {
 		if i.PlacementGroupID == id && i.active() {
@@ -135,8 +135,8 @@ func (s *placementGroups) members(id string) (out []*instance) {
 	return out
 }
 
-// place returns the group and the partition of a launch, or why it has no place in the group. A cluster is in one zone;
-// a spread has seven instances in a zone, each on a rack of its own.
+// place returns the group and the partition of a launch, or why the group cannot hold it. A cluster placement group
+// is in one zone; a spread placement group has at most seven instances per zone, each on its own rack.
 func (s *placementGroups) place(c PlacementChoice, instanceType, zone string) (id string, partition int, _ *APIError) {
 	if c.Group == "" {
 		return "", 0, nil

@@ -24,7 +24,7 @@ func (p place) group(name, strategy string, partitions int, choice region.Placem
 	return g
 }
 
-// A spread group has seven instances in a zone, and one that ends makes room.
+// A spread group holds seven instances per zone; when one ends, another can be launched.
 func TestASpreadGroupHasSevenInstancesInAZone(t *testing.T) {
 	p := seeded(t, region.Config{})
 	p.group("apart", region.SpreadPlacement, 0, region.PlacementChoice{})
@@ -46,7 +46,7 @@ func TestASpreadGroupHasSevenInstancesInAZone(t *testing.T) {
 	}
 }
 
-// A cluster group is in the zone of its instances, and takes no burstable ones.
+// A cluster group stays in the zone of its instances, and accepts no burstable types.
 func TestAClusterGroupIsInOneZone(t *testing.T) {
 	p := seeded(t, region.Config{})
 	g := p.group("near", "", 0, region.PlacementChoice{})
@@ -75,7 +75,8 @@ func TestAClusterGroupIsInOneZone(t *testing.T) {
 	}
 }
 
-// Without a number an instance goes to the partition with the fewest; a restart forgets neither group nor partitions.
+// Without a partition number an instance is placed in the emptiest partition. Groups and partitions survive a
+// restart.
 func TestPartitionsFillEvenly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	p := seeded(t, region.Config{Dir: dir})

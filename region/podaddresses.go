@@ -16,12 +16,12 @@ type PodAddress struct {
 	InstanceID string
 	SubnetID   string
 	IP         netip.Addr
-	BranchID   string `json:",omitempty"` // of the branch interface whose address it is; "" = one of its instance's
+	BranchID   string `json:",omitempty"` // of the branch interface that has the address; "" = the instance's own
 }
 
-// podAddresses gives pods addresses of their instances' network interfaces, as the VPC CNI's address manager does on
-// each node (amazon-vpc-cni-k8s v1.23, pkg/ipamd): it keeps as many addresses ready as the warm targets say. Its calls
-// to EC2 take no time here.
+// podAddresses assigns addresses of an instance's network interfaces to pods, as the VPC CNI's address manager does
+// on each node (amazon-vpc-cni-k8s v1.23, pkg/ipamd): it keeps as many addresses ready as the warm targets require.
+// Its calls to EC2 take no time here.
 type podAddresses struct {
 	*core
 	market     *market
@@ -32,28 +32,28 @@ type podAddresses struct {
 	branchCooldown time.Duration
 }
 
-// Times of the VPC CNI.
+// Durations of the VPC CNI.
 const (
-	ipCooldown     = 30 * time.Second  // from a pod's end until another pod may have its address
-	subnetCooldown = 120 * time.Second // from a refusal of the subnet until it is asked again
+	ipCooldown     = 30 * time.Second  // from a pod's end until its address may be reused
+	subnetCooldown = 120 * time.Second // from a subnet's refusal until the next request
 )
 
-// addressPool is the VPC CNI of one instance.
+// addressPool is the state of an instance's VPC CNI.
 type addressPool struct {
 	cni        catalog.CNI
-	told       bool // by SetCNI
-	maxPods    int  // 0 = it was not told: the default of the type
+	told       bool // configured by SetCNI
+	maxPods    int  // 0 = unknown: use the type's default
 	network    *PodNetwork
 	cooling    map[netip.Addr]time.Time
-	refusal    *APIError // of the subnet, when it was last asked for more
-	shortUntil time.Time // when it is asked again
+	refusal    *APIError // the subnet's last answer to a request, if it refused
+	shortUntil time.Time // time of the next request
 	timer      clock.Timer
 }
 
-// PodNetwork is where an instance's interfaces for pods are under custom networking.
+// PodNetwork is the subnet and security groups of an instance's pod interfaces under custom networking.
 type PodNetwork struct {
 	SubnetID       string
-	SecurityGroups []string // nil = those of the instance
+	SecurityGroups []string // nil = the instance's
 }
 
 func newPodAddresses(c *core, m *market, e *interfaces, i *instances) *podAddresses {
@@ -65,9 +65,10 @@ func newPodAddresses(c *core, m *market, e *interfaces, i *instances) *podAddres
 	return s
 }
 
-// SetCNI says how an instance's VPC CNI is configured, and how many pods its kubelet takes. It holds what the warm
-// targets ask for from then on. Without one an instance has an address for each pod and none to spare, more than its
-// interfaces hold: on EKS's nodes aws-node and kube-proxy are among the pods that the kubelet takes, and need none.
+// SetCNI configures an instance's VPC CNI and the maximum number of pods of its kubelet. From then on the instance
+// holds what the warm targets require. An instance without SetCNI holds an address for each pod and none to spare,
+// even more than its interfaces support: on EKS's nodes, aws-node and kube-proxy count towards the kubelet's maximum
+// but need no address.
 func (s *podAddresses) SetCNI(instanceID string, c catalog.CNI, maxPods int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,7 @@ func (s *podAddresses) SetCNI(instanceID string, c catalog.CNI, maxPods int) {
 	s.commitBackground("instance", instanceID)
 }
 
-// SetPodNetwork says what the ENIConfig of an instance says. Under custom networking its pods get no address before.
+// SetPodNetwork applies an instance's ENIConfig. Under custom networking its pods get no address before that.
 func (s *podAddresses) SetPodNetwork(instanceID string, w PodNetwork) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +109,7 @@ func (s *podAddresses) pool(i *instance) *addressPool {
 	return i.addresses
 }
 
-// AssignPodIP gives a pod an address of its instance's interfaces. The same pod gets the same address again.
+// AssignPodIP assigns a pod an address of its instance's interfaces. The same pod gets the same address again.
 func (s *podAddresses) AssignPodIP(instanceID, podUID string) (netip.Addr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,11 +128,11 @@ func (s *podAddresses) AssignPodIP(instanceID, podUID string) (netip.Addr, error
 			return ip, s.noAddress(i, failure)
 		}
 	}
-	s.release(podUID) // the address it had on another instance
+	s.release(podUID) // its address on another instance
 	p := PodAddress{InstanceID: instanceID, SubnetID: e.SubnetID, IP: ip}
 	s.hold(podUID, p)
 	s.store.put(bucketPods, podUID, p)
-	_ = s.balance(i, 0) // a subnet that refuses is asked again later
+	_ = s.balance(i, 0) // a subnet that refused is tried again later
 	return ip, s.commit()
 }
 
@@ -145,13 +146,14 @@ func (s *podAddresses) noAddress(i *instance, failure *APIError) *APIError {
 	}
 	if n := len(s.pool(i).cooling); n > 0 {
 		return apiError("PrivateIpAddressLimitExceeded", "The network interfaces of instance %s have no address left: "+
-			"%d pods have one each, and %d rest for %s since their pods ended", i.ID, len(i.pods), n, ipCooldown)
+			"%d pods have one each, and %d are in cooldown until %s after their pods ended", i.ID, len(i.pods), n, ipCooldown)
 	}
 	return apiError("PrivateIpAddressLimitExceeded",
 		"The network interfaces of instance %s hold %d pod addresses, and all are taken", i.ID, len(i.pods))
 }
 
-// unassigned returns an address that no pod has or had lately, and its interface; nil if there is none.
+// unassigned returns an address that no pod holds and that is not cooling down, with its interface; nil if there is
+// none.
 func (s *podAddresses) unassigned(i *instance) (netip.Addr, *NetworkInterface) {
 	busy := s.busy(i)
 	for _, e := range s.forPods(i) {
@@ -171,7 +173,7 @@ func (s *podAddresses) unassigned(i *instance) (netip.Addr, *NetworkInterface) {
 	return netip.Addr{}, nil
 }
 
-// busy returns the addresses that pods have, or had until so lately that no other pod may have them.
+// busy returns the addresses that pods hold and those still cooling down.
 func (s *podAddresses) busy(i *instance) map[netip.Addr]bool {
 	out := make(map[netip.Addr]bool, len(i.pods))
 	for uid := range i.pods {
@@ -188,7 +190,7 @@ func (s *podAddresses) busy(i *instance) map[netip.Addr]bool {
 	return out
 }
 
-// ReleasePodIP takes a pod's address back; unknown pods are ignored.
+// ReleasePodIP releases a pod's address; unknown pods are ignored.
 func (s *podAddresses) ReleasePodIP(podUID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +205,7 @@ func (s *podAddresses) PodAddresses() map[string]PodAddress {
 	return maps.Clone(s.byPod)
 }
 
-// HolderOf returns the instance that holds an address, itself or for one of its pods; "" if none does.
+// HolderOf returns the instance that holds an address, for itself or for one of its pods; "" if none does.
 func (s *podAddresses) HolderOf(ip netip.Addr) (instanceID string, isPod bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +251,7 @@ func (s *podAddresses) release(uid string) {
 	}
 }
 
-// releaseAll takes back the addresses of all pods of an instance, which is ending.
+// releaseAll releases the addresses of all pods of an instance that is shutting down.
 func (s *podAddresses) releaseAll(i *instance) {
 	for uid := range i.pods {
 		s.release(uid)
@@ -266,7 +268,7 @@ func (s *podAddresses) releaseAll(i *instance) {
 	}
 }
 
-// rest looks at an instance's addresses again when one of them, or more than the targets ask for, can be given back.
+// rest schedules shrinkLater for when addresses have cooled down, unless it is already scheduled.
 func (s *podAddresses) rest(i *instance) {
 	p := s.pool(i)
 	if p.timer == nil {
@@ -274,7 +276,8 @@ func (s *podAddresses) rest(i *instance) {
 	}
 }
 
-// shrinkLater gives back what an instance does not need. The VPC CNI waits 30 s between two times.
+// shrinkLater gives back the addresses that an instance does not need. The VPC CNI waits 30 s between two such
+// passes.
 func (s *podAddresses) shrinkLater(i *instance) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -301,7 +304,7 @@ func (s *podAddresses) restore(uid string, value []byte) error {
 		slices.ContainsFunc(list, func(e *NetworkInterface) bool { return e.has(p.IP) }) {
 		return nil
 	}
-	// A state file of before interfaces had addresses.
+	// A state file from before interfaces had addresses.
 	list[0].Addresses = append(list[0].Addresses, p.IP)
 	s.interfaces.network.occupy(p.SubnetID, p.IP)
 	return nil

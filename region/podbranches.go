@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Pods with security groups of their own have a branch interface each, which EKS's VPC resource controller makes at the
-// trunk of their instance (amazon-vpc-resource-controller-k8s v1.8, pkg/provider/branch). Its calls to EC2 take no time
+// Each pod with its own security groups has a branch interface, which EKS's VPC resource controller creates on the
+// trunk of its instance (amazon-vpc-resource-controller-k8s v1.8, pkg/provider/branch). Its calls to EC2 take no time
 // here.
 
-// How long the branch of a pod that has ended keeps its place.
+// How long the branch of an ended pod is kept.
 const (
 	DefaultBranchCooldown = time.Minute
 	LeastBranchCooldown   = 30 * time.Second
 )
 
-// Branch is the interface of a pod at the trunk of its instance.
+// Branch is a pod's interface on the trunk of its instance.
 type Branch struct {
 	NetworkInterface
 	SubnetCIDR netip.Prefix
 }
 
-// SetBranchCooldown says how long the branches of pods that end from now on keep their places: 0 means
-// DefaultBranchCooldown, and less than LeastBranchCooldown means that. It returns what holds.
+// SetBranchCooldown sets how long the branches of pods that end from now on are kept, and returns the effective
+// value: 0 means DefaultBranchCooldown, and LeastBranchCooldown is the minimum.
 func (s *podAddresses) SetBranchCooldown(d time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,8 +34,8 @@ func (s *podAddresses) SetBranchCooldown(d time.Duration) time.Duration {
 	return s.branchCooldown
 }
 
-// AttachTrunk gives an instance its trunk interface, at the highest device index that is free, and returns it. It
-// creates none if the instance has one.
+// AttachTrunk creates and attaches an instance's trunk interface, at the highest free device index, and returns it.
+// If the instance has one, AttachTrunk returns that.
 func (s *podAddresses) AttachTrunk(instanceID string) (NetworkInterface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,13 +73,13 @@ func (s *podAddresses) AttachTrunk(instanceID string) (NetworkInterface, error) 
 	return s.interfaces.copyOf(e), s.commit()
 }
 
-// branchTags returns the tags of an instance's trunk and of its branches.
+// branchTags returns the tags of an instance's trunk and branches.
 func (s *podAddresses) branchTags(i *instance) map[string]string {
 	return map[string]string{"eks:eni:owner": "eks-vpc-resource-controller", "node.k8s.amazonaws.com/instance_id": i.ID}
 }
 
-// AssignBranch gives a pod a branch of its instance's trunk, in security groups; nil = in those of the trunk. The same
-// pod gets the same one again.
+// AssignBranch assigns a pod a branch of its instance's trunk, in the given security groups or, if there are none, in
+// the trunk's. The same pod gets the same branch again.
 func (s *podAddresses) AssignBranch(instanceID, podUID string, groups []string) (Branch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *podAddresses) AssignBranch(instanceID, podUID string, groups []string) 
 		s.interfaces.remove(e)
 		return Branch{}, failure
 	}
-	s.release(podUID) // the address it had on another instance
+	s.release(podUID) // its address on another instance
 	p := PodAddress{InstanceID: i.ID, SubnetID: subnet, IP: e.PrivateIP, BranchID: e.ID}
 	s.hold(podUID, p)
 	s.store.put(bucketPods, podUID, p)
@@ -131,7 +131,7 @@ func (s *podAddresses) branch(id string) Branch {
 	return Branch{s.interfaces.copyOf(e), s.interfaces.network.subnet(e.SubnetID).CIDR}
 }
 
-// coolBranch keeps the branch of a pod that has ended in its place for a while.
+// coolBranch keeps the branch of an ended pod until it has cooled down, then removes it.
 func (s *podAddresses) coolBranch(id string) {
 	e := s.interfaces.byID[id]
 	if e == nil {
@@ -155,7 +155,7 @@ func (s *podAddresses) removeBranchLater(e *NetworkInterface) {
 	})
 }
 
-// resumeBranches removes the branches whose pods had ended before a restart, when they have cooled down.
+// resumeBranches schedules the removal of branches whose pods ended before a restart.
 func (s *podAddresses) resumeBranches() {
 	for _, id := range slices.Sorted(maps.Keys(s.interfaces.byID)) {
 		if e := s.interfaces.byID[id]; !e.ReleasedAt.IsZero() {

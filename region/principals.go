@@ -19,11 +19,11 @@ const (
 	RolePrincipal PrincipalKind = "role"
 )
 
-// Principal is an IAM user or role that somebody created, with its inline policies.
+// Principal is a created IAM user or role with its inline policies.
 type Principal struct {
 	Kind           PrincipalKind
 	Name, ID, Path string
-	Trust          string            // policy of a role: who may assume it
+	Trust          string            // a role's policy on who may assume it
 	Policies       map[string]string // by name
 	Tags           map[string]string
 	CreatedAt      time.Time
@@ -34,7 +34,7 @@ func (p Principal) ARN() string {
 	return "arn:aws:iam::" + AccountID + ":" + string(p.Kind) + p.Path + p.Name
 }
 
-// principals is the part of IAM and STS that knows users, roles, their policies and keys.
+// principals is the part of IAM and STS that manages users, roles, their policies and keys.
 type principals struct {
 	*core
 	profiles *profiles
@@ -46,10 +46,10 @@ func newPrincipals(c *core, p *profiles) *principals {
 	return &principals{core: c, profiles: p, byName: map[string]*Principal{}, keys: map[string]AccessKey{}}
 }
 
-// title is what IAM calls a kind in messages.
+// title returns the kind as spelt in IAM's messages.
 func (k PrincipalKind) title() string { return strings.ToUpper(string(k[:1])) + string(k[1:]) }
 
-// prefix begins the IDs of a kind (IAM user guide, "IAM identifiers").
+// prefix returns the prefix of the kind's IDs (IAM user guide, "IAM identifiers").
 func (k PrincipalKind) prefix() string {
 	if k == UserPrincipal {
 		return "AIDA"
@@ -87,7 +87,7 @@ func (p *Principal) copy() Principal {
 	return c
 }
 
-// Principal finds a user or role that was created. A role that was not may exist all the same: see Role.
+// Principal finds a created user or role. Roles that were not created exist too: see Role.
 func (s *principals) Principal(kind PrincipalKind, name string) (Principal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +119,8 @@ func (s *principals) Principals(kind PrincipalKind, path string) []Principal {
 	return out
 }
 
-// DeletePrincipal deletes a user or role that has neither policies nor keys, nor, of a role, a place in an instance
-// profile. Sessions of a role end with it.
+// DeletePrincipal deletes a user or role. It must have no policies and no access keys, and a role must be in no
+// instance profile. Sessions of a role end with it.
 func (s *principals) DeletePrincipal(kind PrincipalKind, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,11 +151,11 @@ func (s *principals) DeletePrincipal(kind PrincipalKind, name string) error {
 	return s.commit()
 }
 
-// maxPolicies is the length of all inline policies of one principal, without white space (IAM user guide, "IAM and STS
-// quotas").
+// maxPolicies is the maximum total length of a principal's inline policies, without white space (IAM user guide, "IAM
+// and STS quotas").
 var maxPolicies = map[PrincipalKind]int{UserPrincipal: 2048, RolePrincipal: 10240}
 
-// PutPolicy adds an inline policy or replaces the one of that name.
+// PutPolicy adds an inline policy, replacing any with the same name.
 func (s *principals) PutPolicy(kind PrincipalKind, name, policy, document string) error {
 	if _, err := iam.Parse(document); err != nil {
 		return apiError("MalformedPolicyDocument", "%v", err)
@@ -186,7 +186,7 @@ func (s *principals) DeletePolicy(kind PrincipalKind, name, policy string) error
 	})
 }
 
-// NoPolicy is IAM's error about an inline policy that does not exist.
+// NoPolicy returns IAM's error for an inline policy that does not exist.
 func NoPolicy(kind PrincipalKind, policy string) error {
 	return apiError("NoSuchEntity", "The %s policy with name %s cannot be found.", kind, policy)
 }

@@ -18,7 +18,7 @@ type InstanceProfile struct {
 // Role is an IAM role.
 type Role struct{ Name string }
 
-// profiles is the part of IAM that knows instance profiles and roles.
+// profiles is the part of IAM that manages instance profiles and roles.
 type profiles struct {
 	*core
 	byName map[string]*InstanceProfile
@@ -30,8 +30,8 @@ func noEntity(kind, name string) *APIError {
 	return apiError("NoSuchEntity", "%s %s cannot be found.", kind, name)
 }
 
-// Role finds a role. Every name is a role of the account, except those that begin with "missing", since users bring
-// roles of their own. What a role may do is known of those that CreatePrincipal made.
+// Role finds a role. Users bring their own roles, so every name is a role of the account unless it begins with
+// "missing". Permissions are known only for roles that CreatePrincipal created.
 func (s *profiles) Role(name string) (Role, error) {
 	if name == "" || strings.HasPrefix(name, "missing") {
 		return Role{}, noEntity("Role", name)
@@ -106,7 +106,7 @@ func (s *profiles) TagInstanceProfile(name string, tags map[string]string) error
 	})
 }
 
-// AddRoleToInstanceProfile puts a role into a profile, which can hold one.
+// AddRoleToInstanceProfile adds a role to a profile, which can hold one.
 func (s *profiles) AddRoleToInstanceProfile(name, role string) error {
 	if _, err := s.Role(role); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (s *profiles) AddRoleToInstanceProfile(name, role string) error {
 	})
 }
 
-// RemoveRoleFromInstanceProfile takes the role out of a profile.
+// RemoveRoleFromInstanceProfile removes the role from a profile.
 func (s *profiles) RemoveRoleFromInstanceProfile(name, role string) error {
 	missing := noEntity("Role "+role+" in instance profile", name)
 	if _, err := s.InstanceProfile(name); err != nil {

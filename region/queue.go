@@ -23,7 +23,7 @@ func newQueues(c *core) *queues { return &queues{core: c, byName: map[string]*qu
 type queue struct {
 	Name     string
 	messages []*Message
-	arrived  chan struct{} // closed and replaced when a message comes
+	arrived  chan struct{} // closed and replaced when a message arrives
 }
 
 // Message is a message on a queue.
@@ -32,14 +32,14 @@ type Message struct {
 	Sequence   uint64 // order of sending
 	SentAt     time.Time
 	Receipt    string    `json:"-"` // of the last delivery
-	VisibleAt  time.Time `json:"-"` // a restart makes every message visible, which at-least-once delivery allows
+	VisibleAt  time.Time `json:"-"` // not saved: a restart makes all messages visible; at-least-once delivery allows it
 	Deliveries int       `json:"-"`
 }
 
 const (
-	// maxMessages bounds a queue that nobody reads; the oldest messages are dropped.
+	// maxMessages bounds a queue without readers; the oldest messages are dropped.
 	maxMessages = 10_000
-	// retention is how long a message is kept: what Karpenter's installation sets for its queue.
+	// retention is how long a message is kept, as in Karpenter's installation of its queue.
 	retention = 5 * time.Minute
 )
 
@@ -52,7 +52,7 @@ func (s *queues) ensure(name string) {
 	}
 }
 
-// find finds a queue and drops messages that it has kept too long.
+// find finds a queue and drops its expired messages.
 func (s *queues) find(name string) (*queue, error) {
 	q := s.byName[name]
 	if q == nil {
@@ -70,7 +70,7 @@ func (s *queues) find(name string) (*queue, error) {
 
 func (q *queue) key(m *Message) string { return q.Name + "/" + m.ID }
 
-// Queue returns how many messages wait in a queue, and an error if it does not exist.
+// Queue returns how many messages are in a queue, or an error if it does not exist.
 func (s *queues) Queue(name string) (waiting int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *queues) Queue(name string) (waiting int, err error) {
 	return len(q.messages), nil
 }
 
-// QueueDepth returns how many messages of a queue are visible, and how many are hidden because they were received.
+// QueueDepth returns how many messages of a queue are visible, and how many are hidden after delivery.
 func (s *queues) QueueDepth(name string) (visible, hidden int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,8 @@ func (s *queues) ReceiveMessage(name string, n int, visibility time.Duration) ([
 	return q.receive(n, visibility, s.clock.Now()), s.commit()
 }
 
-// PollMessages is ReceiveMessage with SQS's long poll: it waits up to wait for the first message. It ends early,
-// without messages or error, when ctx does.
+// PollMessages is ReceiveMessage with SQS's long polling: it waits up to wait for the first message. If ctx ends
+// first, it returns no messages and no error.
 func (s *queues) PollMessages(
 	ctx context.Context, name string, n int, visibility, wait time.Duration,
 ) ([]Message, error) {
@@ -150,8 +150,8 @@ func (s *queues) PollMessages(
 	}
 }
 
-// receiveOrWait returns messages, or else a channel that is closed when one arrives and after how long to look again.
-// The channel is nil once end has passed.
+// receiveOrWait returns messages or, if there are none, a channel that is closed when one arrives and the time after
+// which to look again. The channel is nil once end has passed.
 func (s *queues) receiveOrWait(
 	name string, n int, visibility time.Duration, end time.Time,
 ) (got []Message, arrived <-chan struct{}, look time.Duration, err error) {
@@ -165,7 +165,7 @@ func (s *queues) receiveOrWait(
 	if got := q.receive(n, visibility, now); len(got) > 0 || !now.Before(end) {
 		return got, nil, 0, s.commit()
 	}
-	for _, m := range q.messages { // all hidden: the first to become visible counts
+	for _, m := range q.messages { // all are hidden: wait for the first to become visible
 		if m.VisibleAt.Before(end) {
 			end = m.VisibleAt
 		}
@@ -192,8 +192,8 @@ func (q *queue) receive(n int, visibility time.Duration, now time.Time) []Messag
 	return out
 }
 
-// DeleteMessage deletes a received message by the receipt of any of its deliveries; an unknown receipt is ignored, as
-// on SQS.
+// DeleteMessage deletes a received message by the receipt of any of its deliveries. As on SQS, it ignores an unknown
+// receipt.
 func (s *queues) DeleteMessage(name, receipt string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,14 +1,14 @@
 // Package region simulates an AWS region: capacity pools that run dry, spot prices that move, interruptions, subnets
 // with a finite number of addresses, boot times, throttling and errors.
 //
-// Open makes a Region. Its methods carry the semantics of the EC2, SSM, SQS, IAM, EKS, Auto Scaling, ELB and
-// CloudWatch Logs calls whose names they bear, and their errors are *APIError values with AWS's codes. Methods that AWS
-// does not have set the stage (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it
-// (Watch, Calls, Summary). Package region/awsapi serves a Region over AWS's wire protocols.
+// Open makes a Region. Its methods implement the EC2, SSM, SQS, IAM, EKS, Auto Scaling, ELB and CloudWatch Logs calls
+// of the same names; their errors are *APIError values with AWS's codes. Methods without a counterpart in AWS set up
+// the region (SetCluster, SetCapacity), disturb it (Interrupt, Impair, Fail, Delay) or observe it (Watch, Calls,
+// Summary). Package region/awsapi serves a Region over AWS's wire protocols.
 //
 // A region is deterministic: the same seed and the same calls at the same times give the same instances, addresses,
-// prices and interruptions. It runs on real or virtual time. With a state folder, whatever a method changed survives a
-// kill of the process as soon as the method has returned.
+// prices and interruptions. It runs on real or virtual time. With a state folder, a change survives a kill of the
+// process once the method that made it has returned.
 package region
 
 import (
@@ -37,7 +37,7 @@ type Config struct {
 	SubnetBits int
 	// SpotInterruptionsPerHour is the mean rate at which EC2 interrupts a spot instance; 0 leaves it to Interrupt.
 	SpotInterruptionsPerHour float64
-	// DescribeLag is how long Instances does not return a new instance, as EC2 is eventually consistent.
+	// DescribeLag is how long Instances omits a new instance: EC2 is eventually consistent.
 	DescribeLag time.Duration
 	// Quotas limit what the account may run.
 	Quotas Quotas
@@ -97,7 +97,7 @@ type Region struct {
 	*zonalShifts          // ARC: ZonalShifts, StartZonalShift, CancelZonalShift
 }
 
-// Open opens a region and resumes where its state folder stopped: instances that were booting boot at their time.
+// Open opens a region and resumes from its state folder: an instance that was booting still boots at its time.
 func Open(c Config) (*Region, error) {
 	offers, err := c.complete()
 	if err != nil {
@@ -175,7 +175,7 @@ func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances,
 		r.placementGroups)
 	r.zonalShifts = newZonalShifts(c, r.market)
-	r.tagger = newTagger(c, r.instances)
+	r.tagger = newTagger(c, r.instances, r.ownTags)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)
 	r.targetGroups, r.securityGroups.balancing = r.loadBalancing.groups, r.loadBalancing
 	r.autoScaling = newAutoScaling(r.launcher, r.queues)
@@ -208,11 +208,11 @@ func (r *Region) Now() time.Time { return r.clock.Now() }
 // AccountID is the account that owns everything in the region.
 const AccountID = "123456789012"
 
-// APIError is an error with the code that AWS clients look at.
+// APIError is an error with the code that AWS clients check.
 type APIError struct {
 	Code       string
 	Message    string
-	HTTPStatus int // of an injected error; 0 means the usual one of the code
+	HTTPStatus int // of an injected error; 0 means the code's usual status
 }
 
 // Error returns "Code: Message".

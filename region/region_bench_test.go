@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// One CreateFleet as the controller sends it: 48 types in 4 zones, 4 KB of user data, durable before it returns.
-// 0.5 ms and 225 KB on a shared 2-core machine (2026-11-21), a tenth of it the state file.
+// One CreateFleet as the controller sends it: 48 types in 4 zones, 4 KB of user data, durable before it returns. 0.5
+// ms and 225 KB on a shared 2-core machine (2026-11-21), a tenth of it for the state file.
 func BenchmarkCreateFleet(b *testing.B) {
 	r, err := region.Open(region.Config{Name: "us-west-2", Dir: b.TempDir(), Seed: 1})
 	if err != nil {
@@ -55,8 +55,8 @@ func BenchmarkCreateFleet(b *testing.B) {
 	}
 }
 
-// The end of 1,000 instances at once, with two messages each on a queue that nobody reads.
-// 0.12 s with their launch, on the same machine (2026-11-21).
+// The end of 1,000 instances at once, with two messages each on a queue that nobody reads. 0.12 s including their
+// launch, on the same machine (2026-11-21).
 func BenchmarkTerminateThousand(b *testing.B) {
 	v := clock.NewVirtual(monday)
 	r, err := region.Open(region.Config{Name: "us-west-2", Dir: b.TempDir(), Seed: 1, Clock: v})

@@ -9,14 +9,14 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// InstanceRequirements select instance types by their attributes (EC2 API reference, InstanceRequirements).
+// InstanceRequirements selects instance types by their attributes (EC2 API reference, InstanceRequirements).
 type InstanceRequirements struct {
 	VCPUs, MemoryMiB         Range
 	MemoryGiBPerVCPU         Range
 	NetworkInterfaces        Range
 	LocalStorageGB           Range
 	EBSMbps, NetworkGbps     Range
-	Accelerators             *Range // nil means that types may have some or none
+	Accelerators             *Range // nil means any number, including none
 	AcceleratorMiB           Range
 	AcceleratorTypes         []string // gpu, inference
 	AcceleratorManufacturers []string
@@ -25,12 +25,12 @@ type InstanceRequirements struct {
 	Generations              []string // current, previous
 	Allowed, Excluded        []string // names with wildcards
 	BareMetal, Burstable     string   // included, required or excluded, which is the default
-	LocalStorage             string   // the same; included is the default
+	LocalStorage             string   // likewise; included is the default
 	LocalStorageTypes        []string // ssd, hdd
-	// OnDemandOver and SpotOver are how many percent more than the cheapest type of category c, m or r a type may cost;
-	// nil means EC2's default of 20 and 100.
+	// OnDemandOver and SpotOver are by what percentage a type may cost more than the cheapest type of category c, m or
+	// r; nil means EC2's default of 20 and 100.
 	OnDemandOver, SpotOver *int
-	// Written is the JSON of what the client sent, to be read back.
+	// Written is the JSON that the client sent, returned when it is read back.
 	Written json.RawMessage
 }
 
@@ -44,8 +44,8 @@ func (r Range) has(x float64) bool {
 	return x >= r.Min && (r.Max == 0 || x <= r.Max) && !(r.None && x > 0)
 }
 
-// InstanceTypesMatching returns the types that the region offers, fit an architecture (x86_64 or arm64) and meet
-// requirements, by name. Prices do not count, as in GetInstanceTypesFromInstanceRequirements.
+// InstanceTypesMatching returns the types, by name, that the region offers, that have one of the architectures
+// (x86_64 or arm64) and that meet the requirements. It ignores prices, like GetInstanceTypesFromInstanceRequirements.
 func (m *market) InstanceTypesMatching(q InstanceRequirements, architectures ...string) []string {
 	var out []string
 	for _, o := range m.offers.Offers() {
@@ -63,8 +63,8 @@ func ec2Architecture(t *catalog.Type) string {
 	return "x86_64"
 }
 
-// affordable keeps the types whose price is not protected against: EC2 leaves out what costs much more than the
-// cheapest current type of category c, m or r with the same attributes.
+// affordable applies price protection: like EC2, it drops types that cost much more than the cheapest current type of
+// category c, m or r among those with the same attributes.
 func (m *market) affordable(types []string, q InstanceRequirements, capacityType string) []string {
 	over := 20
 	if capacityType == Spot {
@@ -112,7 +112,7 @@ func (q InstanceRequirements) meets(t *catalog.Type) bool {
 		q.storage(t) && q.accelerated(t)
 }
 
-// makerName returns the name of a manufacturer in requirements.
+// makerName returns a manufacturer's name as spelt in requirements.
 func makerName(catalogName string) string {
 	if catalogName == "aws" {
 		return "amazon-web-services"
@@ -120,16 +120,16 @@ func makerName(catalogName string) string {
 	return catalogName
 }
 
-// named reports whether the lists of names let a type in.
+// named reports whether the lists of names admit a type.
 func (q InstanceRequirements) named(name string) bool {
 	is := func(pattern string) bool { return Like(pattern, name) }
 	return (len(q.Allowed) == 0 || slices.ContainsFunc(q.Allowed, is)) && !slices.ContainsFunc(q.Excluded, is)
 }
 
-// among reports whether a list that may be empty, which means anything, has a value.
+// among reports whether list contains value; an empty list contains every value.
 func among(list []string, value string) bool { return len(list) == 0 || slices.Contains(list, value) }
 
-// allowed reports whether a type may have what it has, or lack.
+// allowed reports whether a requirement (included, required or excluded) admits a type with or without a feature.
 func allowed(want string, has bool) bool { return want == "included" || (want == "required") == has }
 
 func (q InstanceRequirements) storage(t *catalog.Type) bool {
@@ -137,10 +137,10 @@ func (q InstanceRequirements) storage(t *catalog.Type) bool {
 	if !allowed(cmp.Or(q.LocalStorage, "included"), has) || !q.LocalStorageGB.has(float64(t.LocalNVMeGB)) {
 		return false
 	}
-	return !has || among(q.LocalStorageTypes, "ssd") // the catalogue knows NVMe disks alone
+	return !has || among(q.LocalStorageTypes, "ssd") // the catalogue only has NVMe disks
 }
 
-// accelerated applies what is required of GPUs and of inference chips.
+// accelerated reports whether a type meets the requirements for GPUs and inference chips.
 func (q InstanceRequirements) accelerated(t *catalog.Type) bool {
 	d, kind := t.GPU, "gpu"
 	if t.Accelerator.Count > 0 {

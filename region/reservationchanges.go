@@ -2,15 +2,15 @@ package region
 
 import "time"
 
-// CapacityReservationChange is ModifyCapacityReservation. What is zero stays as it is.
+// CapacityReservationChange holds the parameters of ModifyCapacityReservation. Zero fields stay unchanged.
 type CapacityReservationChange struct {
 	Count     int
 	EndAt     time.Time
-	Unlimited bool // takes the end away
+	Unlimited bool // removes the end
 	Match     string
 }
 
-// ModifyCapacityReservation changes the size, the end or the matching of an active reservation.
+// ModifyCapacityReservation changes the size, end or match criteria of an active reservation.
 func (s *capacityReservations) ModifyCapacityReservation(id string, c CapacityReservationChange) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *capacityReservations) ModifyCapacityReservation(id string, c CapacityRe
 	return s.commit()
 }
 
-// changeable finds a reservation that may be changed or cancelled: Capacity Blocks may not (EC2 API reference,
+// changeable finds a reservation that may be changed or cancelled. Capacity Blocks may not (EC2 API reference,
 // CancelCapacityReservation).
 func (s *capacityReservations) changeable(id string) (*capacityReservation, *APIError) {
 	r := s.byID[id]
@@ -61,7 +61,7 @@ func (s *capacityReservations) changeable(id string) (*capacityReservation, *API
 	return r, nil
 }
 
-// resize makes a reservation one of count instances; 0 leaves it as it is.
+// resize changes a reservation's size to count instances; 0 leaves it unchanged.
 func (s *capacityReservations) resize(r *capacityReservation, count int) *APIError {
 	switch {
 	case count == 0 || count == r.Total:
@@ -80,7 +80,7 @@ func (s *capacityReservations) resize(r *capacityReservation, count int) *APIErr
 	return nil
 }
 
-// CancelCapacityReservation ends a reservation. Its instances go on as on-demand instances.
+// CancelCapacityReservation ends a reservation. Its instances continue as on-demand instances.
 func (s *capacityReservations) CancelCapacityReservation(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

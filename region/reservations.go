@@ -9,7 +9,7 @@ import (
 // Types of a subnet CIDR reservation.
 const (
 	ReservePrefix   = "prefix"   // for prefixes of network interfaces: no single address is taken from it
-	ReserveExplicit = "explicit" // for addresses that a call names: EC2 takes none by itself
+	ReserveExplicit = "explicit" // for addresses that a call names: EC2 assigns none itself
 )
 
 // Reservation is a subnet CIDR reservation.
@@ -19,7 +19,7 @@ type Reservation struct {
 	Tags                            map[string]string
 }
 
-// CreateSubnetCIDRReservation reserves a part of a subnet. Addresses there that are used already stay used.
+// CreateSubnetCIDRReservation reserves a part of a subnet. Used addresses in it stay used.
 func (n *network) CreateSubnetCIDRReservation(q Reservation) (Reservation, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -45,7 +45,7 @@ func (n *network) CreateSubnetCIDRReservation(q Reservation) (Reservation, error
 	return q, n.commit()
 }
 
-// DeleteSubnetCIDRReservation ends a reservation; what was taken from it stays used.
+// DeleteSubnetCIDRReservation deletes a reservation. Addresses taken from it stay used.
 func (n *network) DeleteSubnetCIDRReservation(id string) (Reservation, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

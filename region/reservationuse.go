@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Preferences of a launch about capacity reservations.
+// A launch's preferences for capacity reservations.
 const (
 	PreferOpen       = "open"
 	PreferNone       = "none"
 	ReservationsOnly = "capacity-reservations-only"
 )
 
-// ReservationChoice is what a launch says about capacity reservations (EC2 API reference,
+// ReservationChoice is a launch's choice of capacity reservations (EC2 API reference,
 // CapacityReservationSpecification).
 type ReservationChoice struct {
 	Preference string `json:",omitempty"` // "" means PreferOpen
-	Target     string `json:",omitempty"` // ID of the one to run in; "" = any that matches
+	Target     string `json:",omitempty"` // ID of the reservation to run in; "" = any that matches
 }
 
 // blockReclaim is how long before the end of a Capacity Block EC2 terminates its instances (EC2 user guide, "Capacity
@@ -28,7 +28,7 @@ const (
 	reasonBlockMsg = "Server.CapacityBlockExpired: Instance of a Capacity Block that ends"
 )
 
-// forLaunch returns the reservation in which an instance is launched; nil for none.
+// forLaunch returns the reservation to launch an instance in; nil for none.
 func (s *capacityReservations) forLaunch(
 	c ReservationChoice, typeName, zone, capacityType string,
 ) (*capacityReservation, *APIError) {
@@ -63,18 +63,18 @@ func (s *capacityReservations) forLaunch(
 	return nil, nil
 }
 
-// takes reports whether a reservation has room for an instance of a type in a zone.
+// takes reports whether a reservation can hold another instance of a type in a zone.
 func (s *capacityReservations) takes(r *capacityReservation, typeName, zone string) bool {
 	return r.Type == typeName && r.Zone == zone && r.room(s.clock.Now()) > 0
 }
 
-// reservationFull is EC2's answer about a reservation that is full, and about one for other instances.
+// reservationFull returns EC2's error for a reservation that is full or is for other instances.
 func reservationFull() *APIError {
 	return apiError("ReservationCapacityExceeded", "The requested reservation does not have sufficient compatible and "+
 		"available capacity for this request.")
 }
 
-// openRoom returns how many more instances open reservations take.
+// openRoom returns how many more instances open reservations can hold.
 func (s *capacityReservations) openRoom(typeName, zone string) int {
 	n := 0
 	for _, r := range s.byID {
@@ -103,7 +103,7 @@ func (s *capacityReservations) leave(i *Instance) {
 	s.market.pool(i.pool()).running--
 }
 
-// adoptable returns the instances that would run in an open reservation if it had room, oldest first.
+// adoptable returns the active instances that an open reservation with enough room would hold, oldest first.
 func (s *capacityReservations) adoptable(r *capacityReservation) []*instance {
 	if r.Match != MatchOpen {
 		return nil
@@ -118,7 +118,7 @@ func (s *capacityReservations) adoptable(r *capacityReservation) []*instance {
 	return out
 }
 
-// adopt lets instances that match an open reservation run in it while it has room.
+// adopt moves instances that match an open reservation into it while it has room.
 func (s *capacityReservations) adopt(r *capacityReservation) {
 	for _, i := range s.adoptable(r) {
 		if r.room(s.clock.Now()) == 0 {
@@ -131,7 +131,7 @@ func (s *capacityReservations) adopt(r *capacityReservation) {
 	}
 }
 
-// unused returns how many reserved instances do not run, and what they cost an hour.
+// unused returns the number of reserved instances that do not run, and their hourly price.
 func (s *capacityReservations) unused() (instances int, micros int64) {
 	for _, r := range s.byID {
 		if r.State == ReservationActive {
@@ -142,7 +142,7 @@ func (s *capacityReservations) unused() (instances int, micros int64) {
 	return instances, micros
 }
 
-// reclaimAt is when the instances of a Capacity Block are terminated; zero for other reservations.
+// reclaimAt returns when the instances of a Capacity Block are terminated; zero for other reservations.
 func (r *capacityReservation) reclaimAt() time.Time {
 	if r.ReservationType != CapacityBlock {
 		return time.Time{}
@@ -150,7 +150,7 @@ func (r *capacityReservation) reclaimAt() time.Time {
 	return r.EndAt.Add(-blockReclaim)
 }
 
-// arm sets the timer of what happens next to a reservation.
+// arm sets the timer of a reservation's next step.
 func (s *capacityReservations) arm(r *capacityReservation) {
 	if r.timer != nil {
 		r.timer.Stop()
@@ -176,8 +176,8 @@ func (s *capacityReservations) wake(r *capacityReservation) {
 	s.commitBackground("reservation", r.ID)
 }
 
-// catchUp does what is due: from half an hour before its end the instances of a Capacity Block are terminated, at its
-// end a reservation expires.
+// catchUp performs the steps that are due: half an hour before the end of a Capacity Block its instances are
+// terminated, and at its end a reservation expires.
 func (s *capacityReservations) catchUp(r *capacityReservation) {
 	now := s.clock.Now()
 	if at := r.reclaimAt(); r.State == ReservationActive && !at.IsZero() && !at.After(now) {
@@ -195,7 +195,7 @@ func (s *capacityReservations) catchUp(r *capacityReservation) {
 	s.arm(r)
 }
 
-// end ends a reservation: its instances go on outside of it, what it held is free again.
+// end ends a reservation: its instances continue outside it, and the capacity it held is free again.
 func (s *capacityReservations) end(r *capacityReservation, state string, at time.Time) {
 	for _, i := range s.instances.order {
 		if i.ReservationID == r.ID && i.active() {
@@ -213,7 +213,7 @@ func (s *capacityReservations) end(r *capacityReservation, state string, at time
 	s.arm(r)
 }
 
-// resume does what fell due while the region was closed.
+// resume performs the steps that fell due while the region was closed.
 func (s *capacityReservations) resume() {
 	for _, r := range s.sorted() {
 		s.catchUp(r)

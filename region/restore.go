@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// restorer puts a saved record back in its place.
+// restorer restores one saved record.
 type restorer func(key string, value []byte) error
 
 // bucketRestorer restores the records of a bucket.
@@ -25,8 +25,8 @@ type bucketRestorer struct {
 
 // restorers returns the buckets in the order in which they are restored.
 func (r *Region) restorers() []bucketRestorer {
-	// In this order: subnets before what is in them, user data and capacity reservations before the instances that have
-	// them, instances before their interfaces, interfaces before pods, queues before messages.
+	// Subnets come before what is in them, user data and capacity reservations before the instances that use them,
+	// instances before their interfaces, interfaces before pods, queues before messages.
 	return []bucketRestorer{
 		{bucketSubnets, r.network.restoreSubnet},
 		{bucketMeta, r.restoreMeta},
@@ -64,7 +64,7 @@ func (r *Region) restorers() []bucketRestorer {
 	}
 }
 
-// restore reads the state file and resumes every instance where it was: what fell due meanwhile happens now.
+// restore reads the state file and resumes every instance. Steps that fell due in the meantime happen now.
 func (r *Region) restore() error {
 	if r.store.db == nil {
 		return nil
@@ -97,7 +97,7 @@ func (r *Region) restore() error {
 	return r.commit()
 }
 
-// into restores records of a map as they are.
+// into restores records unchanged into a map.
 func into[T any](m map[string]T) restorer {
 	return func(key string, value []byte) error {
 		var v T
@@ -148,15 +148,15 @@ func (s *queues) restore(key string, value []byte) error {
 	return nil
 }
 
-// sort puts restored messages into the order of their sending.
+// sort sorts restored messages in sending order.
 func (s *queues) sort() {
 	for _, q := range s.byName {
 		slices.SortFunc(q.messages, func(a, b *Message) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	}
 }
 
-// savedInstance is an instance in the state file. User data is saved once for all instances that have it: those of one
-// template boot alike.
+// savedInstance is an instance in the state file. Instances with the same user data, such as those of one template,
+// share one saved copy of it.
 type savedInstance struct {
 	*Instance
 	UserData string // hash; shadows the instance's
@@ -201,7 +201,7 @@ func (s *instances) restore(_ string, value []byte) error {
 	return nil
 }
 
-// resume makes the steps that are due, and drops user data that no restored instance has.
+// resume performs the steps that are due, and drops user data that no restored instance uses.
 func (s *instances) resume() {
 	slices.SortFunc(s.order, func(a, b *instance) int { return cmp.Compare(sequencePart(a.ID), sequencePart(b.ID)) })
 	kept := map[string]bool{}

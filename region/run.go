@@ -2,17 +2,18 @@ package region
 
 import "cmp"
 
-// RunRequest is RunInstances.
+// RunRequest holds the parameters of RunInstances.
 type RunRequest struct {
 	ClientToken  string
 	Override     Override
-	Data         TemplateData // of the request itself; wins over the template
+	Data         TemplateData // of the request itself; overrides the template
 	Min, Max     int
 	CapacityType string // "" means that of the data, or OnDemand
 	Tags         map[string]string
 }
 
-// RunInstances launches between Min and Max instances of one type in one place, or fails with the reason.
+// RunInstances launches between Min and Max instances of one type in one subnet. If it cannot launch Min, it returns
+// the reason and leaves none running.
 func (l *launcher) RunInstances(q RunRequest) ([]Instance, error) {
 	if q.Min < 1 || q.Max < q.Min || q.Max > 1000 {
 		return nil, apiError("InvalidParameterValue", "MinCount %d and MaxCount %d: give 1 <= min <= max <= 1000", q.Min,
@@ -50,7 +51,7 @@ func (l *launcher) RunInstances(q RunRequest) ([]Instance, error) {
 	return l.instances.copies(t.Run), l.commit()
 }
 
-// undo shuts down the instances of a call that failed.
+// undo shuts down the instances of a failed call.
 func (l *launcher) undo(ids []string, failure *APIError) {
 	for _, id := range ids {
 		i := l.instances.byID[id]
@@ -60,7 +61,7 @@ func (l *launcher) undo(ids []string, failure *APIError) {
 	_ = l.commit()
 }
 
-// runOption returns what RunInstances launches, and as which capacity type.
+// runOption returns what RunInstances launches, and its capacity type.
 func (l *launcher) runOption(q RunRequest) (option, string, error) {
 	data := q.Data
 	template := &LaunchTemplate{}
@@ -69,7 +70,7 @@ func (l *launcher) runOption(q RunRequest) (option, string, error) {
 		if err != nil {
 			return option{}, "", err
 		}
-		template, data = t, data.over(*d)
+		template, data = t, data.Over(*d)
 	}
 	o := q.Override
 	o.InstanceType = cmp.Or(o.InstanceType, data.InstanceType, "m5.large")

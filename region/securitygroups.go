@@ -16,7 +16,7 @@ type SecurityGroup struct {
 	Ingress                    []SecurityGroupRule
 }
 
-// SecurityGroupRule allows traffic from one peer. The region keeps rules and enforces none.
+// SecurityGroupRule allows traffic from one peer. The region stores rules but does not enforce them.
 type SecurityGroupRule struct {
 	ID, GroupID string
 	Protocol    string // tcp, udp, icmp, a number, or -1 for all
@@ -32,14 +32,14 @@ func (s SecurityGroupRule) same(o SecurityGroupRule) bool {
 	return s == o
 }
 
-// securityGroups keeps the security groups of the VPC and their rules.
+// securityGroups holds the security groups of the VPC and their rules.
 type securityGroups struct {
 	*core
 	cluster    *cluster
 	interfaces *interfaces
 	balancing  *loadBalancing
 	groups     []*SecurityGroup
-	own        int                            // how many the region begins with
+	own        int                            // number of initial groups
 	added      map[string][]SecurityGroupRule // by group ID
 }
 
@@ -59,8 +59,8 @@ func newSecurityGroups(c *core, k *cluster) *securityGroups {
 	return s
 }
 
-// clusterGroup returns the security group that EKS makes for the cluster, or nil without a cluster. Its one rule allows
-// traffic between its members.
+// clusterGroup returns the security group that EKS creates for the cluster, or nil without a cluster. Its only rule
+// allows traffic between its members.
 func (s *securityGroups) clusterGroup() *SecurityGroup {
 	name := s.cluster.info.Name
 	if name == "" {
@@ -80,7 +80,8 @@ func (s *securityGroups) clusterGroup() *SecurityGroup {
 	}
 }
 
-// ClusterSecurityGroup returns the ID of the security group that EKS made for the cluster, or "" without a cluster.
+// ClusterSecurityGroup returns the ID of the security group that EKS created for the cluster, or "" without a
+// cluster.
 func (s *securityGroups) ClusterSecurityGroup() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,13 +112,13 @@ func (s *securityGroups) list() []SecurityGroup {
 	return out
 }
 
-// SecurityGroupRequest is CreateSecurityGroup.
+// SecurityGroupRequest holds the parameters of CreateSecurityGroup.
 type SecurityGroupRequest struct {
 	Name, Description string
 	Tags              map[string]string
 }
 
-// CreateSecurityGroup makes a security group in the VPC beside those that the region begins with.
+// CreateSecurityGroup creates a security group in the VPC.
 func (s *securityGroups) CreateSecurityGroup(q SecurityGroupRequest) (SecurityGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +136,8 @@ func (s *securityGroups) CreateSecurityGroup(q SecurityGroupRequest) (SecurityGr
 	return *g, s.commit()
 }
 
-// DeleteSecurityGroup deletes a security group that CreateSecurityGroup made, that no interface or load balancer is in,
-// and that no rule of another names.
+// DeleteSecurityGroup deletes a security group made by CreateSecurityGroup. No interface or load balancer may use it,
+// and no rule of another group may name it.
 func (s *securityGroups) DeleteSecurityGroup(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +146,7 @@ func (s *securityGroups) DeleteSecurityGroup(id string) error {
 	}
 	i := slices.IndexFunc(s.groups, func(g *SecurityGroup) bool { return g.ID == id })
 	switch {
-	case i < s.own: // also that of the cluster
+	case i < s.own: // includes the cluster's group (-1)
 		return apiError("OperationNotPermitted", "The security group '%s' is one of those that the simulated region begins "+
 			"with", id)
 	case s.used(id):
@@ -160,7 +161,7 @@ func (s *securityGroups) DeleteSecurityGroup(id string) error {
 	return s.commit()
 }
 
-// used reports whether an interface or a load balancer is in a group, or a rule of another group names it.
+// used reports whether an interface or a load balancer uses a group, or a rule of another group names it.
 func (s *securityGroups) used(id string) bool {
 	for _, e := range s.interfaces.byID {
 		if slices.Contains(e.SecurityGroups, id) {
@@ -177,7 +178,7 @@ func (s *securityGroups) used(id string) bool {
 	})
 }
 
-// check returns the refusal of groups of which one does not exist.
+// check returns an error if one of the groups does not exist.
 func (s *securityGroups) check(ids []string) error {
 	for _, id := range ids {
 		if _, err := s.ingress(id); err != nil {
@@ -224,7 +225,7 @@ func (s *securityGroups) AuthorizeSecurityGroupIngress(
 	return added, s.commit()
 }
 
-// RevokeSecurityGroupIngress removes rules from a group, all or none, by what they allow.
+// RevokeSecurityGroupIngress removes the rules that allow the same traffic from a group, all or none.
 func (s *securityGroups) RevokeSecurityGroupIngress(group string, rules []SecurityGroupRule) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,7 +246,7 @@ func (s *securityGroups) RevokeSecurityGroupIngress(group string, rules []Securi
 	return s.commit()
 }
 
-// ingress returns the rules of a group, which must exist.
+// ingress returns the rules of a group, or an error if the group does not exist.
 func (s *securityGroups) ingress(group string) ([]SecurityGroupRule, error) {
 	for _, g := range s.list() {
 		if g.ID == group {
@@ -267,7 +268,7 @@ func (s *securityGroups) checkRule(rule SecurityGroupRule) error {
 	if rule.From > rule.To || rule.From < -1 || rule.To > 65535 {
 		return apiError("InvalidParameterValue",
 			"Invalid value for portRange. Must specify both from and to ports with TCP/UDP, "+
-				"from %d to %d is none.", rule.From, rule.To)
+				"and %d to %d is not a valid range.", rule.From, rule.To)
 	}
 	if strings.HasPrefix(rule.Peer, "sg-") {
 		_, err := s.ingress(rule.Peer)
@@ -279,7 +280,7 @@ func (s *securityGroups) checkRule(rule SecurityGroupRule) error {
 	return nil
 }
 
-// describe returns a rule as EC2's errors word it.
+// describe returns a rule as worded in EC2's errors.
 func (s SecurityGroupRule) describe() string {
 	return fmt.Sprintf("peer: %s, %s, from port: %d, to port: %d, ALLOW",
 		s.Peer, cmp.Or(strings.ToUpper(s.Protocol), "-1"), s.From, s.To)

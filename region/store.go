@@ -85,8 +85,8 @@ type change struct {
 	value       []byte // nil = delete
 }
 
-// openStore opens the state file, which is written without fsync: that survives a kill of the process, whose pages stay
-// in the kernel's cache, but not a power cut, after which the whole local cluster starts anew.
+// openStore opens the state file. bbolt writes it without fsync: writes survive a kill of the process, as the pages
+// stay in the kernel's cache, but not a power cut, after which the whole local cluster starts afresh.
 func openStore(dir, region string) (*store, error) {
 	if dir == "" {
 		return &store{}, nil
@@ -108,7 +108,7 @@ func openStore(dir, region string) (*store, error) {
 		return nil, damaged(err)
 	}
 	if err := catchPanics(func() error { return db.Update(createBuckets) }); err != nil {
-		// Not closed: a transaction that panicked may hold bbolt's locks. The process ends over this error.
+		// Not closed: a transaction that panicked may hold bbolt's locks. The error ends the process.
 		return nil, damaged(err)
 	}
 	return &store{db: db}, nil
@@ -123,8 +123,8 @@ func createBuckets(tx *bbolt.Tx) error {
 	return nil
 }
 
-// open opens the file, which includes the freelist: otherwise bbolt looks for free pages on a goroutine of its own,
-// whose panic over a damaged page nobody can catch.
+// open opens the file, which includes the freelist: without it, bbolt would look for free pages on a goroutine of its
+// own, where a panic over a damaged page cannot be recovered.
 func open(path string) (db *bbolt.DB, err error) {
 	err = catchPanics(func() error {
 		db, err = bbolt.Open(path, 0o600,
@@ -164,7 +164,7 @@ func (s *store) remove(bucket, key string) {
 	}
 }
 
-// commit writes what has changed since the last commit, all or nothing.
+// commit writes all changes since the last commit in one transaction.
 func (s *store) commit() error {
 	if s.db == nil || (len(s.pending) == 0 && s.err == nil) {
 		return nil

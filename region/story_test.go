@@ -19,7 +19,7 @@ type place struct {
 	clock *clock.Virtual
 }
 
-// open opens a region by the configuration, with name, seed and clock filled in.
+// open opens a region with the configuration; it fills in name, seed, clock and boot time.
 func open(t *testing.T, c region.Config) place {
 	t.Helper()
 	v, ok := c.Clock.(*clock.Virtual)
@@ -41,7 +41,7 @@ func open(t *testing.T, c region.Config) place {
 	return place{Region: r, t: t, clock: v}
 }
 
-// seeded is open with a cluster, its queue, and launch template "node".
+// seeded opens a region with a cluster, its queue, and launch template "node".
 func seeded(t *testing.T, c region.Config) place {
 	t.Helper()
 	p := open(t, c)
@@ -64,7 +64,7 @@ func (p place) amd64Image() string {
 	return id
 }
 
-// zone is the nth zone's name.
+// zone returns the nth zone's name.
 func (p place) zone(n int) string { return p.Zones()[n].Name }
 
 func (p place) override(typeName string, zone int) region.Override {
@@ -75,7 +75,7 @@ func fleet(capacityType string, total int, overrides ...region.Override) region.
 	return region.FleetRequest{CapacityType: capacityType, Total: total, Overrides: overrides}
 }
 
-// launch launches and gives the ids of what came.
+// launch creates a fleet and returns the IDs of the launched instances.
 func (p place) launch(q region.FleetRequest) ([]string, region.FleetResult) {
 	p.t.Helper()
 	result, err := p.CreateFleet(q)

@@ -5,20 +5,20 @@ import (
 	"net/netip"
 )
 
-// blockSize is the number of addresses of a delegated prefix, a /28: its first address is a multiple of that.
+// blockSize is the number of addresses of a delegated prefix, a /28. Its first address is a multiple of blockSize.
 const blockSize = 16
 
-// addressSpace holds which addresses of a subnet are used. It is divided into blocks, the /28 prefixes that a network
-// interface can have: a prefix needs a block none of whose addresses is used.
+// addressSpace tracks which addresses of a subnet are used. It is divided into blocks, the /28 prefixes that a
+// network interface can have: a prefix needs a block without used addresses.
 type addressSpace struct {
 	cidr     netip.Prefix
 	used     []uint16 // by block: a bit for each address
-	taken    int      // used addresses, AWS's own ones not included
+	taken    int      // used addresses, excluding AWS's own
 	next     int      // offset at which the search for an instance's address begins
 	reserved []Reservation
 }
 
-// awsReserved addresses of a subnet belong to AWS: the first four and the last.
+// awsReserved is the number of addresses of a subnet that belong to AWS: the first four and the last.
 const awsReserved = 5
 
 func newAddressSpace(cidr netip.Prefix) *addressSpace {
@@ -39,7 +39,7 @@ func (s *addressSpace) address(offset int) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// offset returns the place of an address, and whether it is of this subnet.
+// offset returns an address's offset in the subnet, and whether it belongs to the subnet.
 func (s *addressSpace) offset(ip netip.Addr) (int, bool) {
 	if !s.cidr.Contains(ip) {
 		return 0, false
@@ -75,8 +75,8 @@ func (s *addressSpace) release(ip netip.Addr) {
 	}
 }
 
-// takeNext takes the next unused address for an instance. It goes around the subnet, so that an address that was freed
-// rests for a while: a node's name is made of it.
+// takeNext takes the next unused address for an instance. It goes around the subnet, so that a freed address is not
+// reused for a while: a node's name derives from it.
 func (s *addressSpace) takeNext() (netip.Addr, bool) {
 	ip, at, ok := s.takeFrom(s.next)
 	if ok {
@@ -85,7 +85,7 @@ func (s *addressSpace) takeNext() (netip.Addr, bool) {
 	return ip, ok
 }
 
-// takeFrom takes the first unused address at an offset or after it.
+// takeFrom takes the first unused address at or after an offset, wrapping around.
 func (s *addressSpace) takeFrom(start int) (ip netip.Addr, at int, ok bool) {
 	for i := range s.size() {
 		at = (start + i) % s.size()
@@ -98,9 +98,8 @@ func (s *addressSpace) takeFrom(start int) (ip netip.Addr, at int, ok bool) {
 	return ip, 0, false
 }
 
-// takePrefix takes a block none of whose addresses is used: one that is reserved for prefixes if there is one, else the
-// first one at an offset or after it. ok is false if there is none, which also happens with many free addresses that
-// are scattered.
+// takePrefix takes a block without used addresses: one reserved for prefixes if there is one, else the first at or
+// after an offset. ok is false if there is none, which happens even with many free addresses if they are scattered.
 func (s *addressSpace) takePrefix(start int) (prefix netip.Prefix, ok bool) {
 	for _, want := range []string{ReservePrefix, ""} {
 		for i := range s.used {
@@ -132,7 +131,7 @@ func (s *addressSpace) releasePrefix(p netip.Prefix) {
 	}
 }
 
-// reservedFor returns the type of the reservation that an address belongs to, "" for none.
+// reservedFor returns the type of the reservation that an address belongs to; "" for none.
 func (s *addressSpace) reservedFor(offset int) string {
 	if len(s.reserved) == 0 {
 		return ""

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// SubnetRequest is CreateSubnet. Zone is a zone's name or ID; "" = the first one.
+// SubnetRequest holds the parameters of CreateSubnet. Zone is a zone's name or ID; "" = the first one.
 type SubnetRequest struct {
 	Zone string
 	CIDR netip.Prefix
 	Tags map[string]string
 }
 
-// CreateSubnet makes a subnet in the VPC beside those that the region begins with, one in each zone.
+// CreateSubnet creates a subnet in the VPC, in addition to the initial one in each zone.
 func (n *network) CreateSubnet(q SubnetRequest) (Subnet, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -47,7 +47,7 @@ func (n *network) add(s Subnet) {
 	n.subnets = append(n.subnets, &subnet{Subnet: s, addressSpace: newAddressSpace(s.CIDR)})
 }
 
-// DeleteSubnet deletes a subnet that CreateSubnet made and that nothing has an address of.
+// DeleteSubnet deletes a subnet made by CreateSubnet in which no address is used.
 func (n *network) DeleteSubnet(id string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// TargetGroup is a set of targets that requests are forwarded to. Its fields have the names of the SDK's.
+// TargetGroup is a set of targets to forward requests to. Its fields are named as in the SDK.
 type TargetGroup struct {
 	TargetGroupARN, TargetGroupName string
 	Protocol                        string // HTTP or TCP
-	ProtocolVersion                 string `json:",omitempty"` // HTTP1, of HTTP
+	ProtocolVersion                 string `json:",omitempty"` // HTTP1, if Protocol is HTTP
 	Port                            int
 	TargetType                      string // ip or instance
 	VPCID                           string
@@ -24,7 +24,7 @@ type TargetGroup struct {
 	Targets    []Target          `json:",omitempty"`
 }
 
-// HealthCheck says how targets are checked.
+// HealthCheck configures the health checks of targets.
 type HealthCheck struct {
 	HealthCheckProtocol        string // HTTP or TCP
 	HealthCheckPort            string // traffic-port or a number
@@ -33,18 +33,18 @@ type HealthCheck struct {
 	HealthCheckTimeoutSeconds  int
 	HealthyThresholdCount      int
 	UnhealthyThresholdCount    int
-	Codes                      string `json:",omitempty"` // of healthy answers: 200, 200,204 or 200-299
+	Codes                      string `json:",omitempty"` // status codes of a healthy target: 200, 200,204 or 200-299
 }
 
-// Target is a registered target. One that was deregistered drains until its group's deregistration delay is over.
+// Target is a registered target. After deregistration it drains until its group's deregistration delay has passed.
 type Target struct {
-	ID             string // an address or an instance's ID
+	ID             string // an address or an instance ID
 	Port           int
 	Zone           string `json:",omitempty"`
 	DeregisteredAt time.Time
 }
 
-// TargetHealth is a target's state with its reason; see DescribeTargetHealth of the API reference.
+// TargetHealth is a target's state with its reason; see DescribeTargetHealth in the API reference.
 type TargetHealth struct{ State, Reason, Description string }
 
 // States of targets.
@@ -56,13 +56,13 @@ const (
 	TargetDraining  = "draining"
 )
 
-// targetKey names a target.
+// targetKey identifies a target.
 type targetKey struct {
 	group, id string
 	port      int
 }
 
-// targetGroups keeps the target groups and their targets.
+// targetGroups holds the target groups and their targets.
 type targetGroups struct {
 	*core
 	balancing *loadBalancing
@@ -88,8 +88,8 @@ var groupAttributes = map[string]map[string]string{
 	},
 }
 
-// CreateTargetGroup creates a target group. Empty fields get AWS's defaults; a request that repeats an earlier one
-// returns what that made.
+// CreateTargetGroup creates a target group. Empty fields get AWS's defaults. Repeating a request returns the existing
+// target group.
 func (s *targetGroups) CreateTargetGroup(want TargetGroup) (TargetGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (h HealthCheck) validCodes() bool {
 	return true
 }
 
-// Matches reports whether an answer with a status is healthy.
+// Matches reports whether an HTTP status counts as healthy.
 func (h HealthCheck) Matches(status int) bool {
 	for part := range strings.SplitSeq(h.Codes, ",") {
 		low, high, isRange := strings.Cut(part, "-")
@@ -221,7 +221,7 @@ func (h HealthCheck) Matches(status int) bool {
 	return false
 }
 
-// shownGroup returns a target group as callers see it, without the targets that have drained.
+// shownGroup returns a target group as the API shows it, without targets that have drained.
 func (s *targetGroups) shownGroup(g *TargetGroup) TargetGroup {
 	out := *g
 	out.Attributes = merged(groupAttributes[g.Protocol], g.Attributes)
@@ -231,9 +231,9 @@ func (s *targetGroups) shownGroup(g *TargetGroup) TargetGroup {
 	return out
 }
 
-// DeregistrationDelay is the time that a deregistered target has to finish its requests.
+// DeregistrationDelay is the time that a deregistered target has to complete its requests.
 func (g TargetGroup) DeregistrationDelay() time.Duration {
-	n, _ := strconv.Atoi(g.Attributes["deregistration_delay.timeout_seconds"]) // checked when it was set
+	n, _ := strconv.Atoi(g.Attributes["deregistration_delay.timeout_seconds"]) // validated when set
 	return time.Duration(n) * time.Second
 }
 
@@ -270,7 +270,7 @@ func (s *targetGroups) editGroup(arn string, change func(*TargetGroup) error) (T
 	return s.shownGroup(g), s.balancing.commitChange()
 }
 
-// ModifyTargetGroup replaces the fields of a health check that the change has.
+// ModifyTargetGroup replaces the health check fields that change sets.
 func (s *targetGroups) ModifyTargetGroup(arn string, change HealthCheck) (TargetGroup, error) {
 	return s.editGroup(arn, func(g *TargetGroup) error {
 		h := g.HealthCheck
@@ -293,7 +293,7 @@ func (s *targetGroups) ModifyTargetGroup(arn string, change HealthCheck) (Target
 	})
 }
 
-// ModifyTargetGroupAttributes sets attributes and returns all.
+// ModifyTargetGroupAttributes sets attributes and returns all of them.
 func (s *targetGroups) ModifyTargetGroupAttributes(arn string, set map[string]string) (map[string]string, error) {
 	g, err := s.editGroup(arn, func(g *TargetGroup) error {
 		if err := checkAttributes("Target group", set, groupAttributes[g.Protocol]); err != nil {
@@ -309,7 +309,7 @@ func (s *targetGroups) ModifyTargetGroupAttributes(arn string, set map[string]st
 	return g.Attributes, err
 }
 
-// DeleteTargetGroup deletes a target group that nothing forwards to.
+// DeleteTargetGroup deletes a target group that no listener or rule forwards to.
 func (s *targetGroups) DeleteTargetGroup(arn string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,8 +328,8 @@ func (s *targetGroups) DeleteTargetGroup(arn string) error {
 	return s.balancing.commitChange()
 }
 
-// RegisterTargets adds targets, all or none; the port of the group is theirs where they have none. One that drains is
-// in service again.
+// RegisterTargets adds targets, all or none. A target without a port gets the group's. A draining target returns to
+// service.
 func (s *targetGroups) RegisterTargets(arn string, targets []Target) error {
 	_, err := s.editGroup(arn, func(g *TargetGroup) error {
 		have := s.shownGroup(g).Targets
@@ -355,10 +355,10 @@ func (s *targetGroups) RegisterTargets(arn string, targets []Target) error {
 	return err
 }
 
-// is reports whether both are the same target.
+// is reports whether t and o are the same target.
 func (t Target) is(o Target) bool { return t.ID == o.ID && t.Port == o.Port }
 
-// checkTarget applies the rules of RegisterTargets: instances run, addresses are the VPC's or private ones.
+// checkTarget validates a new target: an instance must run, an address must be private or in 100.64.0.0/10.
 func (s *targetGroups) checkTarget(g *TargetGroup, t Target) error {
 	if t.Port < 1 || t.Port > 65535 {
 		return apiError("ValidationError", "Target port '%d' must be between 1 and 65535", t.Port)
@@ -380,8 +380,8 @@ func (s *targetGroups) checkTarget(g *TargetGroup, t Target) error {
 	return nil
 }
 
-// DeregisterTargets lets targets drain. A target without a port stands for those of its ID; unknown ones are ignored,
-// as on AWS.
+// DeregisterTargets starts draining targets. A target without a port means all with its ID; unknown targets are
+// ignored, as on AWS.
 func (s *targetGroups) DeregisterTargets(arn string, targets []Target) error {
 	_, err := s.editGroup(arn, func(g *TargetGroup) error {
 		for i := range g.Targets {
@@ -398,17 +398,21 @@ func (s *targetGroups) DeregisterTargets(arn string, targets []Target) error {
 	return err
 }
 
-// FinishDeregistration removes a draining target whose requests have ended before its delay: AWS does not wait either.
+// FinishDeregistration removes a draining target whose requests have ended before its delay: AWS does not wait
+// either.
 func (s *targetGroups) FinishDeregistration(arn string, t Target) error {
 	_, err := s.editGroup(arn, func(g *TargetGroup) error {
-		g.Targets = slices.DeleteFunc(g.Targets, func(o Target) bool { return o.is(t) && !o.DeregisteredAt.IsZero() })
-		delete(s.health, targetKey{arn, t.ID, t.Port})
+		i := slices.IndexFunc(g.Targets, func(o Target) bool { return o.is(t) && !o.DeregisteredAt.IsZero() })
+		if i >= 0 { // not registered again meanwhile
+			g.Targets = slices.Delete(g.Targets, i, i+1)
+			delete(s.health, targetKey{arn, t.ID, t.Port})
+		}
 		return nil
 	})
 	return err
 }
 
-// SetTargetHealth keeps what the data path has found out about a registered target.
+// SetTargetHealth records the health that the data path found for a registered target.
 func (s *targetGroups) SetTargetHealth(arn string, t Target, h TargetHealth) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,7 @@ type TemplateData struct {
 	InstanceProfile  string
 	Devices          []BlockDevice                // added to the image's, or replacing those of the same name
 	Monitoring       bool                         // detailed monitoring by CloudWatch
-	Market           string                       `json:",omitempty"` // Spot or CapacityBlock; "" = of the call
+	Market           string                       `json:",omitempty"` // Spot or CapacityBlock; "" = as the call says
 	Reservation      ReservationChoice            `json:",omitzero"`
 	Placement        PlacementChoice              `json:",omitzero"`
 	Tags             map[string]map[string]string // by resource type: instance, volume, network-interface …
@@ -35,8 +36,8 @@ type TemplateData struct {
 	Raw map[string]string
 }
 
-// over returns the data, with what it leaves open taken from base.
-func (d TemplateData) over(base TemplateData) TemplateData {
+// Over returns d with its unset fields taken from base.
+func (d TemplateData) Over(base TemplateData) TemplateData {
 	d.ImageID = cmp.Or(d.ImageID, base.ImageID)
 	d.InstanceType = cmp.Or(d.InstanceType, base.InstanceType)
 	d.InstanceProfile = cmp.Or(d.InstanceProfile, base.InstanceProfile)
@@ -56,10 +57,31 @@ func (d TemplateData) over(base TemplateData) TemplateData {
 	d.Market = cmp.Or(d.Market, base.Market)
 	d.Reservation = cmp.Or(d.Reservation, base.Reservation)
 	d.Placement = cmp.Or(d.Placement, base.Placement)
+	d.Raw = rawOver(d.Raw, base.Raw)
 	return d
 }
 
-// templates keeps the launch templates.
+// rawOver returns parameters with those of base added whose first name does not occur: "MetadataOptions" in
+// "MetadataOptions.HttpTokens".
+func rawOver(raw, base map[string]string) map[string]string {
+	first := func(path string) string {
+		name, _, _ := strings.Cut(path, ".")
+		return name
+	}
+	given := map[string]bool{}
+	for path := range raw {
+		given[first(path)] = true
+	}
+	out := merged(raw)
+	for path, value := range base {
+		if !given[first(path)] {
+			out[path] = value
+		}
+	}
+	return out
+}
+
+// templates holds the launch templates.
 type templates struct {
 	*core
 	byID map[string]*LaunchTemplate
@@ -67,7 +89,7 @@ type templates struct {
 
 func newTemplates(c *core) *templates { return &templates{core: c, byID: map[string]*LaunchTemplate{}} }
 
-// CreateLaunchTemplate creates a template with a first version.
+// CreateLaunchTemplate creates a template with its first version.
 func (s *templates) CreateLaunchTemplate(
 	name string, data TemplateData, tags map[string]string,
 ) (LaunchTemplate, error) {
@@ -191,7 +213,7 @@ func (s *templates) number(id, name, version string) (*LaunchTemplate, int, erro
 }
 
 // CreateLaunchTemplateVersion adds a version to a template and returns the template with the new version's number.
-// What data leaves open comes from the version that source names, if any.
+// Fields that data leaves unset come from the version that source names, if any.
 func (s *templates) CreateLaunchTemplateVersion(
 	id, name, source string, data TemplateData,
 ) (LaunchTemplate, int, error) {
@@ -202,7 +224,7 @@ func (s *templates) CreateLaunchTemplateVersion(
 		return LaunchTemplate{}, 0, err
 	}
 	if source != "" {
-		data = data.over(t.Versions[n-1])
+		data = data.Over(t.Versions[n-1])
 	}
 	changed := *t
 	changed.Versions = append(slices.Clone(t.Versions), data)
@@ -222,7 +244,8 @@ func (s *templates) SetDefaultVersion(id, name, version string) (LaunchTemplate,
 	return s.replace(changed), s.commit()
 }
 
-// replace puts a changed template in place of the old one, of which callers may hold copies.
+// replace replaces a template with its changed copy. It does not modify the old one, as callers may hold copies of
+// it.
 func (s *templates) replace(t LaunchTemplate) LaunchTemplate {
 	s.byID[t.ID] = &t
 	s.store.put(bucketTemplates, t.ID, t)

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// The types of network interfaces beside the usual one, "". A trunk carries the branches that are associated with it,
-// each in a VLAN of its own; the instance sees the trunk alone.
+// The types of network interfaces besides the ordinary one, "". A trunk carries the branches that are associated with
+// it, each in its own VLAN; the instance sees only the trunk.
 const (
 	TrunkInterface  = "trunk"
 	BranchInterface = "branch"
 )
 
-// mostVLANs is how many VLANs a trunk has, of which 0 is not given (amazon-vpc-resource-controller-k8s v1.8,
+// mostVLANs is the number of VLANs of a trunk; VLAN 0 is never assigned (amazon-vpc-resource-controller-k8s v1.8,
 // pkg/provider/branch/trunk: MaxAllocatableVlanIds).
 const mostVLANs = 121
 
-// TrunkAssociation is a branch interface at its trunk.
+// TrunkAssociation is the association of a branch interface with its trunk.
 type TrunkAssociation struct {
 	ID, BranchID, TrunkID string
 	VLAN                  int
 }
 
-// branchesOf returns the branches of an interface by VLAN; none if it is no trunk.
+// branchesOf returns the branches of an interface by VLAN; none if it is not a trunk.
 func (s *interfaces) branchesOf(trunk *NetworkInterface) (out []*NetworkInterface) {
 	if trunk.Type != TrunkInterface {
 		return nil
@@ -46,7 +46,7 @@ func (s *interfaces) trunkOf(instance string) *NetworkInterface {
 	return nil
 }
 
-// freeVLAN returns the first VLAN of a trunk that no branch has.
+// freeVLAN returns a trunk's lowest free VLAN.
 func (s *interfaces) freeVLAN(trunk *NetworkInterface) int {
 	vlan := 1
 	for _, b := range s.branchesOf(trunk) {
@@ -57,7 +57,7 @@ func (s *interfaces) freeVLAN(trunk *NetworkInterface) int {
 	return vlan
 }
 
-// associate makes an interface that is attached to nothing a branch of a trunk.
+// associate makes an unattached interface a branch of a trunk.
 func (s *interfaces) associate(e, trunk *NetworkInterface, vlan int) *APIError {
 	have, i := s.branchesOf(trunk), s.instances.byID[trunk.InstanceID]
 	switch {
@@ -107,7 +107,7 @@ func (e *NetworkInterface) association() TrunkAssociation {
 	return TrunkAssociation{ID: e.AssociationID, BranchID: e.ID, TrunkID: e.TrunkID, VLAN: e.VLAN}
 }
 
-// DisassociateTrunkInterface takes a branch from its trunk, by the association.
+// DisassociateTrunkInterface removes a branch from its trunk, by the association ID.
 func (s *interfaces) DisassociateTrunkInterface(association string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func (s *interfaces) DisassociateTrunkInterface(association string) error {
 	return apiError("InvalidAssociationID.NotFound", "The association ID '%s' does not exist", association)
 }
 
-// TrunkAssociations returns the branches of all trunks, by the ID of their association.
+// TrunkAssociations returns the associations of all branches with their trunks, by ID.
 func (s *interfaces) TrunkAssociations() (out []TrunkAssociation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// A pod with security groups of its own has a branch interface at its node's trunk, with an address of the node's subnet
-// beside those of the warm pool. When the pod ends, the branch keeps its place for a minute.
+// A pod with security groups of its own has a branch interface on its node's trunk, with an address of the node's
+// subnet beside those of the warm pool. When the pod ends, the branch stays for a minute.
 func TestPodsHaveBranchInterfaces(t *testing.T) {
 	dir, v := t.TempDir(), clock.NewVirtual(monday)
 	p := seeded(t, region.Config{Dir: dir, Clock: v})
@@ -83,7 +83,7 @@ func TestPodsHaveBranchInterfaces(t *testing.T) {
 	}
 }
 
-// A restart while a branch rests does not forget it.
+// A branch in cooldown survives a restart.
 func TestARestingBranchSurvivesAKill(t *testing.T) {
 	dir, v := t.TempDir(), clock.NewVirtual(monday)
 	p := seeded(t, region.Config{Dir: dir, Clock: v})
@@ -115,7 +115,7 @@ func TestARestingBranchSurvivesAKill(t *testing.T) {
 	}
 }
 
-// Where all interfaces of a node are in use, there is no place for a trunk; a type without one says so.
+// A node whose interfaces are all attached has no room for a trunk; a type that does not support one says so.
 func TestATrunkNeedsAPlace(t *testing.T) {
 	p := seeded(t, region.Config{})
 	full := p.node("m5.large", catalog.DefaultCNI(), 29)
@@ -147,7 +147,7 @@ func TestSecurityGroupsOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = open(t, region.Config{Dir: copyOf(t, dir), Clock: v})
-	wantCode(t, p.DeleteSecurityGroup(made.ID), "DependencyViolation") // a rule names it
+	wantCode(t, p.DeleteSecurityGroup(made.ID), "DependencyViolation") // a rule refers to it
 	wantCode(t, p.DeleteSecurityGroup(first.ID), "OperationNotPermitted")
 	wantCode(t, p.DeleteSecurityGroup("sg-x"), "InvalidGroup.NotFound")
 	if err := p.RevokeSecurityGroupIngress(first.ID, []region.SecurityGroupRule{rule}); err != nil {
@@ -160,7 +160,7 @@ func TestSecurityGroupsOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, p.DeleteSecurityGroup(made.ID), "DependencyViolation") // a load balancer is in it
+	wantCode(t, p.DeleteSecurityGroup(made.ID), "DependencyViolation") // a load balancer uses it
 	if err := p.DeleteLoadBalancer(balancer.ARN); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestSecurityGroupsOfOnesOwn(t *testing.T) {
 	}
 }
 
-// A node that comes up with many pods keeps a place for its trunk.
+// A node that starts with many pods keeps an interface free for its trunk.
 func TestTheTrunksPlaceIsKept(t *testing.T) {
 	p := seeded(t, region.Config{})
 	c := catalog.DefaultCNI()

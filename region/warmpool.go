@@ -7,7 +7,8 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// target returns what the instance's warm targets ask for if it had more pods. An address that rests counts as a pod.
+// target returns what the warm targets require if the instance had more additional pods. A cooling address counts as
+// a pod.
 func (s *podAddresses) target(i *instance, more int) (want catalog.Holding, t *catalog.Type) {
 	p, pods := s.pool(i), len(s.busy(i))+more
 	t = s.market.Type(i.Type)
@@ -29,8 +30,8 @@ func (s *podAddresses) forPods(i *instance) (out []*NetworkInterface) {
 	return out
 }
 
-// placeForPods returns where an instance's interfaces for pods are: its own subnet and security groups, or under custom
-// networking those of its ENIConfig.
+// placeForPods returns the subnet and security groups of an instance's interfaces for pods: the instance's own, or
+// under custom networking those of its ENIConfig.
 func (s *podAddresses) placeForPods(i *instance) (subnet string, groups []string, failure *APIError) {
 	p := s.pool(i)
 	switch {
@@ -44,7 +45,7 @@ func (s *podAddresses) placeForPods(i *instance) (subnet string, groups []string
 	return p.network.SubnetID, p.network.SecurityGroups, nil
 }
 
-// held returns how many addresses for pods the instance has.
+// held returns how many pod addresses the instance holds.
 func (s *podAddresses) held(i *instance) (n int) {
 	for _, e := range s.forPods(i) {
 		n += e.addresses()
@@ -52,7 +53,8 @@ func (s *podAddresses) held(i *instance) (n int) {
 	return n
 }
 
-// balance gets the addresses that the warm targets ask for if the instance had more pods, and returns why it cannot.
+// balance obtains the addresses that the warm targets would require with more additional pods, or returns why it
+// cannot.
 func (s *podAddresses) balance(i *instance, more int) *APIError {
 	p := s.pool(i)
 	want, t := s.target(i, more)
@@ -65,7 +67,7 @@ func (s *podAddresses) balance(i *instance, more int) *APIError {
 	}
 	enis := p.cni.ENIs(t)
 	if p.cni.Branches(t) > 0 && s.interfaces.trunkOf(i.ID) == nil {
-		enis-- // the trunk's
+		enis-- // reserved for the trunk
 	}
 	if failure := s.grow(i, missing, p.cni.Prefixes(t) && !t.NoENIs(), enis); failure != nil {
 		p.refusal, p.shortUntil = failure, s.clock.Now().Add(subnetCooldown)
@@ -74,8 +76,8 @@ func (s *podAddresses) balance(i *instance, more int) *APIError {
 	return nil
 }
 
-// grow gets more addresses: on the interfaces that the instance has, then on new ones. Where the subnet refuses what
-// is missing, one address or prefix is asked for.
+// grow obtains more addresses, first on the instance's interfaces, then on new ones. If the subnet cannot provide all
+// the missing ones on an interface, grow requests a single address or prefix.
 func (s *podAddresses) grow(i *instance, missing int, prefixes bool, enis int) *APIError {
 	unit := 1
 	if prefixes {
@@ -110,8 +112,8 @@ func (s *podAddresses) grow(i *instance, missing int, prefixes bool, enis int) *
 	return nil
 }
 
-// addInterface makes an interface with addresses and attaches it at the first device index that is free. Under custom
-// networking it is where the ENIConfig says.
+// addInterface creates an interface with addresses and attaches it at the lowest free device index. Under custom
+// networking, the ENIConfig determines its subnet and security groups.
 func (s *podAddresses) addInterface(i *instance, g grant) *APIError {
 	list := s.interfaces.byInstance[i.ID]
 	device := 0
@@ -132,8 +134,8 @@ func (s *podAddresses) addInterface(i *instance, g grant) *APIError {
 	return s.interfaces.attach(e, i, device)
 }
 
-// shrink gives back what the warm targets do not ask for and no pod has: interfaces, and where the targets count
-// addresses or prefixes, these.
+// shrink gives back what the warm targets do not require and no pod uses: interfaces and, if the targets count
+// addresses or prefixes, those too.
 func (s *podAddresses) shrink(i *instance) {
 	want, t := s.target(i, 0)
 	spare := s.held(i) - want.Addresses
@@ -157,7 +159,7 @@ func (s *podAddresses) shrink(i *instance) {
 	}
 }
 
-// trim takes up to so many addresses from an interface, whole prefixes first, and returns how many.
+// trim removes up to spare addresses from an interface, whole prefixes first, and returns how many it removed.
 func (s *podAddresses) trim(e *NetworkInterface, spare int, busy map[netip.Addr]bool) int {
 	var addresses []netip.Addr
 	var prefixes []netip.Prefix

@@ -24,7 +24,7 @@ type Event struct {
 	Instance Instance
 }
 
-// watcher queues events without bound: a slow reader loses nothing and delays nobody.
+// watcher queues events without bound: a slow reader loses no events and delays no one.
 type watcher struct {
 	mu    sync.Mutex
 	queue []Event
@@ -49,7 +49,7 @@ func (w *watcher) take() []Event {
 	return q
 }
 
-// Watch delivers every instance that exists (as created, booted, shutting down or terminated), then every change, in
+// Watch delivers every existing instance (as created, booted, shutting down or terminated), then every change, in
 // order, until ctx is done; then it closes the channel.
 func (s *instances) Watch(ctx context.Context) <-chan Event {
 	w := &watcher{wake: make(chan struct{}, 1)}

@@ -2,8 +2,8 @@ package region
 
 import "strings"
 
-// Like matches AWS's wildcards: * is any text, ? any one character, \ makes the next one literal. Its time is at most
-// proportional to the product of both lengths.
+// Like matches AWS's wildcards: * is any text, ? any one character, \ makes the next one literal. Its running time is
+// at most proportional to the product of both lengths.
 func Like(pattern, s string) bool {
 	p, star, mark, i := 0, -1, 0, 0
 	for i < len(s) {

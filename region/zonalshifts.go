@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// mostShift is how long a zonal shift may last (ARC developer guide, "Zonal shift").
+// mostShift is the maximum duration of a zonal shift (ARC developer guide, "Zonal shift").
 const mostShift = 72 * time.Hour
 
 // States of a zonal shift.
@@ -18,7 +18,7 @@ const (
 	ShiftCanceled = "CANCELED"
 )
 
-// ZonalShift moves the traffic of a resource away from a zone for a time (Amazon Application Recovery Controller).
+// ZonalShift shifts the traffic of a resource away from a zone for a time (Amazon Application Recovery Controller).
 type ZonalShift struct {
 	ID       string
 	Resource string // its ARN
@@ -40,7 +40,7 @@ func (z ZonalShift) Status(now time.Time) string {
 	return ShiftActive
 }
 
-// zonalShifts keeps the zonal shifts, also those that have ended.
+// zonalShifts holds the zonal shifts, including those that have ended.
 type zonalShifts struct {
 	*core
 	market *market
@@ -51,7 +51,8 @@ func newZonalShifts(c *core, m *market) *zonalShifts {
 	return &zonalShifts{core: c, market: m, byID: map[string]*ZonalShift{}}
 }
 
-// StartZonalShift moves the traffic of a resource away from a zone for a time. A resource has one shift at a time.
+// StartZonalShift shifts the traffic of a resource away from a zone for a time. A resource has at most one active
+// shift.
 func (s *zonalShifts) StartZonalShift(resource, zoneID, comment string, lasts time.Duration) (ZonalShift, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *zonalShifts) CancelZonalShift(id string) (ZonalShift, error) {
 	return *z, s.commit()
 }
 
-// ZonalShifts returns all shifts, the newest first.
+// ZonalShifts returns all shifts, newest first.
 func (s *zonalShifts) ZonalShifts() []ZonalShift {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 
 const shiftable = "arn:aws:eks:us-west-2:123456789012:cluster/demo"
 
-// A resource has one zonal shift at a time, for three days at most, which ends by itself or is cancelled, and is still
-// known after a restart.
+// A resource has one zonal shift at a time, for at most three days. It expires or is cancelled, and survives a
+// restart.
 func TestZonalShifts(t *testing.T) {
 	c := region.Config{Dir: t.TempDir()}
 	p := seeded(t, c)

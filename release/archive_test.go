@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// packAll packs a program that is at hand for all platforms, and returns the folder.
+// packAll packs a stand-in for the program for all platforms, and returns the options, which hold the folder.
 func packAll(t *testing.T) options {
 	t.Helper()
 	o := options{root: "..", out: t.TempDir(), version: "1.2.3", platforms: platforms, say: io.Discard}

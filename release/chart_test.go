@@ -24,8 +24,8 @@ import (
 
 var testOptions = options{root: "..", version: "1.2.3", say: io.Discard}
 
-// render renders a chart with values and returns the objects, which must have no fields that the API does not know.
-// A ServiceMonitor is left out: its kind is not one of client-go's.
+// render renders a chart with values and returns the objects, which must have no fields unknown to the API. It omits
+// a ServiceMonitor, whose kind is not one of client-go's.
 func render(t *testing.T, c *chart.Chart, values string) []runtime.Object {
 	t.Helper()
 	files, err := tryRender(c, values)
@@ -83,7 +83,7 @@ func controllerChartForTest(t *testing.T) *chart.Chart {
 	return c
 }
 
-// environment is what a container gets, by name.
+// environment returns the variables of the first container, by name.
 func environment(d *appsv1.Deployment) map[string]string {
 	out := map[string]string{}
 	for _, e := range d.Spec.Template.Spec.Containers[0].Env {
@@ -92,7 +92,7 @@ func environment(d *appsv1.Deployment) map[string]string {
 	return out
 }
 
-// karpentersValues is values.yaml of the chart in the module of Karpenter's AWS provider.
+// karpentersValues returns values.yaml of the chart in the module of Karpenter's AWS provider.
 func karpentersValues(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}",
@@ -142,7 +142,7 @@ func TestTheChartTakesKarpentersValuesFile(t *testing.T) {
 	}
 }
 
-// Each value changes what it says. The words are looked for in all that is rendered.
+// Each value has the effect that it documents. The words are searched for in everything that is rendered.
 func TestEachValueOfTheChart(t *testing.T) {
 	c := controllerChartForTest(t)
 	for values, want := range map[string][]string{
@@ -216,7 +216,7 @@ func TestEachValueOfTheChart(t *testing.T) {
 	}
 }
 
-// withCluster gives values the only setting that has no default.
+// withCluster adds the only setting that has no default.
 func withCluster(t *testing.T, values string) string {
 	t.Helper()
 	var v map[string]any
@@ -255,7 +255,7 @@ func TestWhatTheChartRefuses(t *testing.T) {
 	}
 }
 
-// The roles are those that the program prints, and the test of the program under them holds for the chart.
+// The roles are those that the program prints, so the test of the program with these roles holds for the chart, too.
 func TestTheChartGivesThePermissionsOfTheProgram(t *testing.T) {
 	objects := render(t, controllerChartForTest(t), "settings: {clusterName: prod}")
 	var roles []string
@@ -299,7 +299,7 @@ func TestTheChartsAreClean(t *testing.T) {
 			values = nil
 		}
 		for _, m := range lint.RunAll(filepath.Join(o.out, name), values, "kube-system").Messages {
-			if m.Severity > 1 { // an icon is recommended
+			if m.Severity > 1 { // an icon is only recommended
 				t.Errorf("%s: %v", name, m)
 			}
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// writeTestLayout makes a layout of a program that is at hand: this test's.
+// writeTestLayout writes an image layout with a stand-in for the program: this test's binary.
 func writeTestLayout(t *testing.T) (string, v1.Hash) {
 	t.Helper()
 	self, err := os.Executable()
@@ -80,7 +80,7 @@ func TestTheImageIsReproducibleAndRunsAsNobody(t *testing.T) {
 	}
 }
 
-// What refers to an image is found by its subject, as registries do for the referrers API.
+// Referrers of an image are found by their subject, as registries do for the referrers API.
 func TestTheImageHasABillOfMaterialsAndAProvenance(t *testing.T) {
 	path, digest := writeTestLayout(t)
 	l, err := layout.ImageIndexFromPath(path)

@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The image that a release would push runs in the cluster that it serves: Helm installs the chart with Karpenter's own
-// values, its pods run in microVMs, and when the cluster's first controller ends they take over, their own pods
-// included. Upgrade and rollback change the pods; what Helm uninstalls leaves nodes and definitions.
+// The image that a release would push runs in the cluster that it serves. Helm installs the chart with Karpenter's
+// own values, its pods run in microVMs, and when the cluster's first controller ends they take over, including their
+// own pods. Upgrade and rollback replace the pods; uninstalling leaves nodes and definitions.
 func TestTheControllerRunsInTheClusterThatItServes(t *testing.T) {
 	needMicroVMs(t)
 	c := startClusterWith(t, "--boot-time", "1s", "--addons=false", "--microvms=false")
@@ -121,7 +121,7 @@ func needMicroVMs(t *testing.T) {
 	}
 }
 
-// valuesInMicroVMs are Karpenter's own values, with what this cluster has instead of AWS's.
+// valuesInMicroVMs returns Karpenter's own values, adapted to what this cluster has in place of AWS.
 func (c localCluster) valuesInMicroVMs(t *testing.T) map[string]any {
 	t.Helper()
 	var values map[string]any
@@ -131,7 +131,7 @@ func (c localCluster) valuesInMicroVMs(t *testing.T) map[string]any {
 	settings, controller := values["settings"].(map[string]any), values["controller"].(map[string]any)
 	settings["clusterName"], settings["interruptionQueue"] = "nodeless", "nodeless"
 	values["fargate"] = map[string]any{"enabled": true}
-	// The webhook of profiles leaves its own pods alone: they are told what it would add.
+	// The profiles' webhook does not mutate its own pods, so these values set what it would add.
 	values["schedulerName"] = "fargate-scheduler"
 	values["podLabels"] = map[string]any{"eks.amazonaws.com/fargate-profile": "nodeless"}
 	for name, value := range map[string]string{
@@ -144,8 +144,8 @@ func (c localCluster) valuesInMicroVMs(t *testing.T) map[string]any {
 	return values
 }
 
-// regionForPods serves an HTTP proxy to the region, which answers on loopback alone, at an address of this machine that
-// pods reach.
+// regionForPods serves an HTTP proxy to the region, which only listens on loopback, at an address of this machine
+// that pods can reach.
 func (c localCluster) regionForPods(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp4", "0.0.0.0:0") //nolint:gosec // pods are to reach it
@@ -159,7 +159,7 @@ func (c localCluster) regionForPods(t *testing.T) string {
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(region)
-			r.Out.Host = r.In.Host // it is signed
+			r.Out.Host = r.In.Host // the host is signed
 		},
 	}}
 	go func() { _ = server.Serve(l) }()
@@ -199,7 +199,7 @@ func (c localCluster) wantImage(t *testing.T, version string) {
 	}
 }
 
-// joined is a microVM host beside the cluster, in a process of its own.
+// joined is a microVM host beside the cluster, in a separate process.
 type joined struct{ dir string }
 
 func (c localCluster) joinHost(t *testing.T) joined {
@@ -209,7 +209,7 @@ func (c localCluster) joinHost(t *testing.T) joined {
 		t.Fatal(err)
 	}
 	join := filepath.Join(h.dir, "join.kubeconfig")
-	// hosts of other clusters on this machine have the first addresses, as hosts get them
+	// hosts of other clusters on this machine are given the first address ranges
 	token, err := exec.Command(c.program, "host", "token", "here", "--pod-cidr", "10.249.240.0/20", "--kubeconfig",
 		c.Kubeconfig).Output()
 	if err != nil {
@@ -248,14 +248,14 @@ func (c localCluster) apply(t *testing.T, manifest string) {
 	}
 }
 
-// kubectl returns what kubectl says, be it an error.
+// kubectl returns kubectl's output, even if it fails.
 func (c localCluster) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	out, _ := exec.Command(c.program, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig}, args...)...).CombinedOutput()
 	return string(out)
 }
 
-// restart ends the cluster's process and starts another with the same data.
+// restart stops the cluster's process and starts another with the same data.
 func (c localCluster) restart(t *testing.T, flags ...string) {
 	t.Helper()
 	c.run(t, "down")

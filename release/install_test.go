@@ -28,13 +28,13 @@ import (
 
 const namespace = "nodeless-system"
 
-// localCluster is one of `nodeless up`.
+// localCluster is a cluster of `nodeless up`.
 type localCluster struct {
 	Kubeconfig string `json:"kubeconfig"`
 	Region     string `json:"regionEndpoint"`
 	kube       *kubernetes.Clientset
 
-	program, dir string // of bin/nodeless and its data
+	program, dir string // paths of bin/nodeless and of its data
 }
 
 func startCluster(t *testing.T) localCluster {
@@ -68,7 +68,7 @@ func startClusterWith(t *testing.T, flags ...string) localCluster {
 func (c localCluster) run(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, errors bytes.Buffer
-	p := exec.Command(c.program, append(args, "--data-dir", c.dir)...) // outlives the test's context: it cleans up
+	p := exec.Command(c.program, append(args, "--data-dir", c.dir)...) // without the test's context: cleanup uses it
 	p.Stdout, p.Stderr = &out, &errors
 	if err := p.Run(); err != nil {
 		t.Fatalf("%v: %v\n%s", args, err, errors.String())
@@ -99,7 +99,7 @@ func (c localCluster) deployment(t *testing.T) *appsv1.Deployment {
 }
 
 // asThePod starts the controller as the Deployment's pod would run it: with its environment, as its service account.
-// The function that it returns ends the controller and fails the test if something was forbidden.
+// The returned function stops the controller and fails the test if something was forbidden.
 func (c localCluster) asThePod(t *testing.T, d *appsv1.Deployment) (end func()) {
 	t.Helper()
 	token, err := c.kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(),
@@ -129,7 +129,7 @@ func (c localCluster) asThePod(t *testing.T, d *appsv1.Deployment) (end func()) 
 		"SYSTEM_NAMESPACE=" + namespace,
 	}
 	for name, value := range environment(d) {
-		if value != "" { // not those that come from fields
+		if value != "" { // without those that come from fields
 			p.Env = append(p.Env, name+"="+value)
 		}
 	}
@@ -147,8 +147,8 @@ func (c localCluster) asThePod(t *testing.T, d *appsv1.Deployment) (end func()) 
 	return end
 }
 
-// The chart is installed, upgraded, rolled back and uninstalled by Helm on a real API server; the controller that it
-// describes makes nodes for 100 pods with the permissions that the chart gives it.
+// Helm installs, upgrades, rolls back and uninstalls the chart on a real API server; the controller that it describes
+// launches nodes for 100 pods with the permissions that the chart grants.
 func TestAReleaseRunsAndGoes(t *testing.T) {
 	c := startCluster(t)
 	values := func(more ...string) map[string]any {

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/controller/crds"
 )
 
-// overlay is the one that the documents show.
+// overlay returns the overlay shown in the documentation.
 func overlay(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(testOptions.root, "docs", "how-do-i-run-it-on-my-cluster.md"))
@@ -32,7 +32,7 @@ func overlay(t *testing.T) string {
 	return out
 }
 
-// The base with the overlay of the documents is what Helm makes with the same values, but for Helm's own labels and
+// The base with the documented overlay equals Helm's output with the same values, except for Helm's own labels and
 // hooks, and has the definitions of all kinds.
 func TestTheKustomizeBaseIsTheChart(t *testing.T) {
 	o := testOptions
@@ -95,7 +95,8 @@ func TestTheKustomizeBaseIsTheChart(t *testing.T) {
 	}
 }
 
-// Without an overlay the controller says that its cluster has no name: it would tag instances for the wrong one.
+// Without an overlay the controller reports that its cluster has no name: it would tag instances for the wrong
+// cluster.
 func TestTheKustomizeBaseNamesNoCluster(t *testing.T) {
 	objects, err := defaultObjects(controllerChartForTest(t))
 	if err != nil {

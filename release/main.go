@@ -18,7 +18,7 @@ const usage = `Makes what users install. Run it in the repository's root.
   release chart  [-version V] [-out bin/dist]
       the packages of the charts nodeless and nodeless-crd
   release kustomize [-version V] [-out bin/dist]
-      a base for Kustomize: the objects of the chart by its default values
+      a base for Kustomize: the chart's objects with its default values
   release archives [-version V] [-platforms linux/amd64,linux/arm64,darwin/amd64,darwin/arm64] [-out bin/dist]
       archives of the program, and the manifest of kubectl's plugin manager krew
   release notes  [-version V] [-out bin/dist]

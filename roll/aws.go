@@ -3,6 +3,7 @@ package roll
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
-// account makes the calls of a roll. Errors name the call, its resource and the remedy.
+// account makes the AWS calls of a roll. Errors name the call, its resource and the remedy.
 type account struct {
 	scaling *autoscaling.Client
 	ec2     *ec2.Client
@@ -34,7 +35,7 @@ func (a *account) explain(call, about string, err error) error {
 	return fromaws.Explain(a.region, call, about, err, "")
 }
 
-// groups returns all Auto Scaling groups that are not being deleted, or the one that is named.
+// groups returns the named Auto Scaling groups, or all if none is named, except those being deleted.
 func (a *account) groups(ctx context.Context, names ...string) ([]scalingtypes.AutoScalingGroup, error) {
 	var out []scalingtypes.AutoScalingGroup
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(a.scaling,
@@ -53,7 +54,8 @@ func (a *account) groups(ctx context.Context, names ...string) ([]scalingtypes.A
 	return out, nil
 }
 
-// versionsOf returns what $Latest and $Default of the groups' launch templates are, by ID.
+// versionsOf returns the versions that $Latest and $Default of the groups' launch templates stand for, by template
+// ID. A template that does not exist maps to nil.
 func (a *account) versionsOf(
 	ctx context.Context, groups []scalingtypes.AutoScalingGroup,
 ) (map[string]*versions, error) {
@@ -80,7 +82,29 @@ func (a *account) versionsOf(
 	return out, nil
 }
 
-// detached returns the groups of the instances that rolls have detached and not terminated, by instance.
+// launchTimes returns when instances were launched, by ID, as far as EC2 knows them.
+func (a *account) launchTimes(ctx context.Context, instances []string) (map[string]time.Time, error) {
+	out := map[string]time.Time{}
+	for part := range slices.Chunk(instances, 200) { // the most values of a filter
+		pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
+			{Name: aws.String("instance-id"), Values: part},
+		}})
+		for pages.HasMorePages() {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				return nil, a.explain("ec2:DescribeInstances", "instances without a node", err)
+			}
+			for _, r := range page.Reservations {
+				for _, i := range r.Instances {
+					out[aws.ToString(i.InstanceId)] = aws.ToTime(i.LaunchTime)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// detached maps each instance that rolls have detached but not terminated to its former group.
 func (a *account) detached(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
@@ -105,8 +129,8 @@ func (a *account) detached(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// detach takes an instance out of its group, which launches another. It is tagged first: whatever is detached is found
-// again.
+// detach detaches an instance from its group, which launches a replacement. It tags the instance first, so that every
+// detached instance can be found again.
 func (a *account) detach(ctx context.Context, group, instance string) error {
 	_, err := a.ec2.CreateTags(ctx, &ec2.CreateTagsInput{
 		Resources: []string{instance}, Tags: []ec2types.Tag{{Key: aws.String(v1alpha1.DetachedFrom), Value: &group}},
@@ -120,7 +144,7 @@ func (a *account) detach(ctx context.Context, group, instance string) error {
 	return a.explain("autoscaling:DetachInstances", "instance "+instance+" of group "+group, err)
 }
 
-// terminate ends an instance. That of a member makes its group launch another.
+// terminate terminates an instance. If the instance is still a member of its group, the group launches a replacement.
 func (a *account) terminate(ctx context.Context, m *Member) error {
 	if m.Detached {
 		_, err := a.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{m.Instance}})
@@ -132,7 +156,7 @@ func (a *account) terminate(ctx context.Context, m *Member) error {
 	return a.explain("autoscaling:TerminateInstanceInAutoScalingGroup", "instance "+m.Instance, err)
 }
 
-// markRolled writes on a group when its roll began.
+// markRolled tags a group with the time at which its roll began.
 func (a *account) markRolled(ctx context.Context, group string, now time.Time) error {
 	_, err := a.scaling.CreateOrUpdateTags(ctx, &autoscaling.CreateOrUpdateTagsInput{Tags: []scalingtypes.Tag{{
 		ResourceId: &group, ResourceType: aws.String("auto-scaling-group"), Key: aws.String(v1alpha1.RolledAt),
@@ -141,7 +165,7 @@ func (a *account) markRolled(ctx context.Context, group string, now time.Time) e
 	return a.explain("autoscaling:CreateOrUpdateTags", "group "+group, err)
 }
 
-// launchFailure says why a group's last launch failed; "" if it did not.
+// launchFailure returns why a group's latest scaling activity failed, or "" if it did not fail.
 func (a *account) launchFailure(ctx context.Context, group string) (string, error) {
 	out, err := a.scaling.DescribeScalingActivities(ctx, &autoscaling.DescribeScalingActivitiesInput{
 		AutoScalingGroupName: &group, MaxRecords: aws.Int32(1),

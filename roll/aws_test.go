@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 )
 
-// at is the account behind an endpoint, which is asked once.
+// at returns the account behind an endpoint, without retries.
 func at(endpoint string) *account {
 	return newAccount(aws.Config{
 		Region: "us-west-2", BaseEndpoint: &endpoint, RetryMaxAttempts: 1,
@@ -34,7 +34,7 @@ func TestACallThatFailsIsNamedWithItsResourceAndARemedy(t *testing.T) {
 	for err, words := range map[error][]string{
 		refused: {
 			"autoscaling:TerminateInstanceInAutoScalingGroup of instance i-1 in us-west-2", "jane may not",
-			"allow autoscaling:TerminateInstanceInAutoScalingGroup to whose credentials these are",
+			"allow autoscaling:TerminateInstanceInAutoScalingGroup for the user or role of these credentials",
 		},
 		unreachable: {"autoscaling:DescribeAutoScalingGroups", "does this machine reach AWS", "--region"},
 	} {

@@ -20,12 +20,12 @@ import (
 
 // Group is an Auto Scaling group with its instances and their nodes.
 type Group struct {
-	Name  string // of the Auto Scaling group
-	Alias string // of the node group of EKS or the InstanceGroup of kops that it belongs to; "" if it does to none
+	Name  string // name of the Auto Scaling group
+	Alias string // its EKS node group or kops InstanceGroup; "" if it belongs to neither
 	Role  fromaws.Role
 
 	Min, Target, Max int
-	Members          []Member // by instance
+	Members          []Member // sorted by instance ID
 	RolledAt         time.Time
 	Problem          string // why it cannot launch instances; "" if it can
 }
@@ -33,14 +33,15 @@ type Group struct {
 // Member is an instance of a group.
 type Member struct {
 	Instance  string
-	Weight    int // units of the group's target; 1 where it is counted in instances
+	Weight    int // units of the group's target; 1 unless the instance has a weight
 	InService bool
-	Detached  bool         // taken out of the group, and to be terminated
+	Detached  bool         // detached from the group and yet to be terminated
 	Node      *corev1.Node // nil if it has not joined the cluster
+	Since     time.Time    // when the node was created, or the instance launched if it has no node; zero = unknown
 	Outdated  string       // why it needs an update; "" if it does not
 }
 
-// String names a member by its node, if it has one.
+// String returns the names of the member's node and instance, or of the instance alone if it has no node.
 func (m *Member) String() string {
 	if m.Node == nil {
 		return "instance " + m.Instance
@@ -48,11 +49,14 @@ func (m *Member) String() string {
 	return fmt.Sprintf("node %s (%s)", m.Node.Name, m.Instance)
 }
 
-// Title names a group as people call it.
+// Title returns the group's alias, or its name if it has no alias.
 func (g *Group) Title() string { return cmp.Or(g.Alias, g.Name) }
 
-// newGroup reads what AWS says of a group, with the nodes of instances by their IDs.
-func newGroup(a *scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node, launch launch) Group {
+// newGroup builds a Group from its AWS description. nodes holds the nodes by instance ID, and launched when instances
+// without a node were launched.
+func newGroup(
+	a *scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node, launched map[string]time.Time, launch launch,
+) Group {
 	g := Group{
 		Name: aws.ToString(a.AutoScalingGroupName), Role: fromaws.RoleOf(a.Tags), Min: int(aws.ToInt32(a.MinSize)),
 		Target: int(aws.ToInt32(a.DesiredCapacity)), Max: int(aws.ToInt32(a.MaxSize)), Problem: launch.problem,
@@ -62,7 +66,7 @@ func newGroup(a *scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node, l
 		case migrate.ManagedTag, "kops.k8s.io/instancegroup":
 			g.Alias = value
 		case v1alpha1.RolledAt:
-			g.RolledAt, _ = time.Parse(time.RFC3339, value) // a tag of another form is no roll's
+			g.RolledAt, _ = time.Parse(time.RFC3339, value) // a tag in another format is not a roll's
 		}
 	}
 	for _, p := range a.SuspendedProcesses {
@@ -79,21 +83,24 @@ func newGroup(a *scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node, l
 		}
 		m := Member{
 			Instance: aws.ToString(in.InstanceId), InService: in.LifecycleState == scalingtypes.LifecycleStateInService,
-			Node: nodes[aws.ToString(in.InstanceId)], Weight: 1,
+			Node: nodes[aws.ToString(in.InstanceId)], Since: launched[aws.ToString(in.InstanceId)], Weight: 1,
+		}
+		if m.Node != nil {
+			m.Since = m.Node.CreationTimestamp.Time
 		}
 		if weight, err := strconv.Atoi(aws.ToString(in.WeightedCapacity)); err == nil {
 			m.Weight = weight
 		}
 		m.Outdated = launch.outdated(in)
-		if m.Outdated == "" && m.Node != nil {
-			m.Outdated = olderThanRoll(m.Node.CreationTimestamp.Time, g.RolledAt)
+		if m.Outdated == "" {
+			m.Outdated = olderThanRoll(m.Since, g.RolledAt)
 		}
 		g.Members = append(g.Members, m)
 	}
 	return g
 }
 
-// sortGroups puts groups into the order in which kops rolls them, and their members into that of their instances.
+// sortGroups sorts groups into the order in which kops rolls them, and their members by instance ID.
 func sortGroups(groups []Group) {
 	slices.SortFunc(groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(a.Role, b.Role), strings.Compare(a.Title(), b.Title()), strings.Compare(a.Name, b.Name))
@@ -103,12 +110,12 @@ func sortGroups(groups []Group) {
 	}
 }
 
-// ready reports whether a member needs nothing: it serves, and its node is Ready. The instances of bastions have none.
+// ready reports whether a member is up to date, in service and has a Ready node. Bastions have no node.
 func (g *Group) ready(m *Member) bool {
 	return m.Outdated == "" && m.InService && (g.Role == fromaws.Bastion || m.Node != nil && conditions.NodeReady(m.Node))
 }
 
-// outdated returns the members that need an update, detached ones first: they are the ones that a roll began with.
+// outdated returns the members that need an update, detached ones first: a roll has already started on these.
 func (g *Group) outdated() []*Member {
 	var detached, others []*Member
 	for i := range g.Members {
@@ -122,15 +129,16 @@ func (g *Group) outdated() []*Member {
 	return append(detached, others...)
 }
 
-// rolling reports whether a forced roll has not ended yet: a member is older than it.
+// rolling reports whether a forced roll is still in progress: a member is older than the roll.
 func (g *Group) rolling() bool {
 	return slices.ContainsFunc(g.Members, func(m Member) bool {
-		return m.Node != nil && olderThanRoll(m.Node.CreationTimestamp.Time, g.RolledAt) != ""
+		return olderThanRoll(m.Since, g.RolledAt) != ""
 	})
 }
 
-// next returns the members to replace now, at most so many: one alone as long as none is new, so that a template whose
-// nodes never become Ready costs one node. Those that AWS has not put into service yet come later.
+// next returns the members to replace now: up to surge of them, and at least one. It returns only one until the group
+// has its first up-to-date, ready member, so that a template whose nodes never become Ready costs one node. Members
+// that are not in service yet are left for later.
 func (g *Group) next(surge int) []*Member {
 	old := slices.DeleteFunc(g.outdated(), func(m *Member) bool { return !m.Detached && !m.InService })
 	n := max(surge, 1)
@@ -140,7 +148,7 @@ func (g *Group) next(surge int) []*Member {
 	return old[:min(n, len(old))]
 }
 
-// Row returns the group's line of the table.
+// Row returns the group's row of the table.
 func (g *Group) Row() Row {
 	r := Row{Name: g.Title(), Status: Ready, Min: &g.Min, Target: g.Target, Max: &g.Max, Problem: g.Problem}
 	for i := range g.Members {
@@ -171,8 +179,9 @@ func (g *Group) Row() Row {
 	return r
 }
 
-// notReady says what of the group is not as it should be; "" if all is: its target is in service, and has Ready nodes.
-// Detached instances do not count. Nodes that are to be replaced may be as they like.
+// notReady returns what keeps the group from being ready, or "" if nothing does: its attached instances are in
+// service and meet its target, and the up-to-date ones have Ready nodes. Detached instances do not count, and
+// outdated nodes need not be Ready.
 func (g *Group) notReady() string {
 	serving := 0
 	for i := range g.Members {

@@ -13,10 +13,10 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// begin is when the stories of these tests begin.
+// begin is the time at which the stories of these tests begin.
 var begin = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// described is a group web of launch template lt-web, with two instances of version 1, as AWS describes it.
+// described returns a group web of launch template lt-web, with two instances of version 1, as AWS describes it.
 func described(version string) *scalingtypes.AutoScalingGroup {
 	made := func(id string) scalingtypes.Instance {
 		return scalingtypes.Instance{
@@ -35,7 +35,7 @@ func described(version string) *scalingtypes.AutoScalingGroup {
 	}
 }
 
-// nodesOf are Ready nodes of instances, created at the beginning.
+// nodesOf returns the Ready Nodes of instances, created at begin.
 func nodesOf(instances ...string) map[string]*corev1.Node {
 	out := map[string]*corev1.Node{}
 	for _, id := range instances {
@@ -48,7 +48,8 @@ func nodesOf(instances ...string) map[string]*corev1.Node {
 }
 
 func web(a *scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node) *Group {
-	g := newGroup(a, nodes, launchOf(a, map[string]*versions{"lt-web": {latest: 2, isDefault: 1}, "lt-gone": nil}))
+	launched := map[string]time.Time{"i-1": begin, "i-2": begin.Add(2 * time.Minute)}
+	g := newGroup(a, nodes, launched, launchOf(a, map[string]*versions{"lt-web": {latest: 2, isDefault: 1}, "lt-gone": nil}))
 	return &g
 }
 
@@ -89,6 +90,10 @@ func TestAForcedRollIsOfTheNodesThatAreOlder(t *testing.T) {
 	g := web(a, nodes)
 	if old := g.outdated(); len(old) != 1 || old[0].Instance != "i-1" || !g.rolling() {
 		t.Errorf("need an update: %+v, rolling %v", old, g.rolling())
+	}
+	bastions := web(a, nil) // whose age only EC2 tells
+	if old := bastions.outdated(); len(old) != 1 || old[0].Instance != "i-1" || !bastions.rolling() {
+		t.Errorf("instances without a node need an update: %+v, rolling %v", old, bastions.rolling())
 	}
 }
 

@@ -17,23 +17,24 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/migrate/drain"
 	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
-// Config says what a roll of groups works on, and how.
+// Config configures a roll of groups.
 type Config struct {
 	REST    *rest.Config
 	AWS     aws.Config
-	Cluster string // as AWS calls it
+	Cluster string // its name in AWS
 	Clock   clock.Clock
-	Say     func(format string, args ...any) // progress; called by several goroutines at once
+	Say     func(format string, args ...any) // reports progress; called concurrently
 
-	MaxSurge                        int // instances that a group may have beside its target
+	MaxSurge                        int // instances that a group may have above its target
 	DrainTimeout, ValidationTimeout time.Duration
-	FailOnDrainError                bool // else a node whose drain fails is terminated all the same
-	Force                           bool // nodes that need no update are replaced, too
+	FailOnDrainError                bool // if false, a node whose drain fails is terminated anyway
+	Force                           bool // replace nodes that need no update, too
 }
 
 // Roller rolls the groups of a cluster.
@@ -47,7 +48,7 @@ type Roller struct {
 // NewRoller returns the roller of a cluster's groups.
 func NewRoller(c Config) (*Roller, error) {
 	c.REST = rest.CopyConfig(c.REST)
-	c.REST.QPS, c.REST.Burst = 100, 200 // the API server knows better than client-go's 5 what it can take
+	c.REST.QPS, c.REST.Burst = 100, 200 // client-go's default of 5 is too low: the API server limits requests itself
 	clientset, err := kubernetes.NewForConfig(c.REST)
 	if err != nil {
 		return nil, err
@@ -55,8 +56,8 @@ func NewRoller(c Config) (*Roller, error) {
 	return &Roller{c, clientset, newAccount(c.AWS), drain.Drainer{Client: clientset, Say: c.Say}}, nil
 }
 
-// Groups returns the groups that are named, or all of the cluster, in the order in which they are rolled. The error is
-// an *UnknownError if one does not exist.
+// Groups returns the named groups, or all of the cluster, in the order in which they are rolled. The error is an
+// *UnknownError if a named group does not exist.
 func (r *Roller) Groups(ctx context.Context, names []string) ([]Group, error) {
 	nodes, err := r.nodes(ctx)
 	if err != nil {
@@ -77,7 +78,7 @@ func (r *Roller) Groups(ctx context.Context, names []string) ([]Group, error) {
 	return chosen("group", out, func(g *Group) []string { return []string{g.Title(), g.Name} }, names)
 }
 
-// group reads a group anew.
+// group reads a single group again.
 func (r *Roller) group(ctx context.Context, name string) (*Group, error) {
 	nodes, err := r.nodes(ctx)
 	if err != nil {
@@ -97,7 +98,7 @@ func (r *Roller) group(ctx context.Context, name string) (*Group, error) {
 	return &out[0], nil
 }
 
-// read puts together what AWS and the cluster say of groups.
+// read combines what AWS and the cluster report about groups.
 func (r *Roller) read(
 	ctx context.Context, described []scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node,
 ) ([]Group, error) {
@@ -109,9 +110,13 @@ func (r *Roller) read(
 	if err != nil {
 		return nil, err
 	}
+	launched, err := r.account.launchTimes(ctx, withoutNode(described, nodes))
+	if err != nil {
+		return nil, err
+	}
 	var out []Group
 	for i := range described {
-		g := newGroup(&described[i], nodes, launchOf(&described[i], known))
+		g := newGroup(&described[i], nodes, launched, launchOf(&described[i], known))
 		g.adopt(detached, nodes)
 		out = append(out, g)
 	}
@@ -119,10 +124,27 @@ func (r *Roller) read(
 	return out, nil
 }
 
-// adopt adds the instances that a roll has detached from the group.
+// withoutNode returns the instances of groups that have been rolled by force whose age no node tells, as with bastions.
+func withoutNode(described []scalingtypes.AutoScalingGroup, nodes map[string]*corev1.Node) (out []string) {
+	for i := range described {
+		if !slices.ContainsFunc(described[i].Tags, func(t scalingtypes.TagDescription) bool {
+			return aws.ToString(t.Key) == v1alpha1.RolledAt
+		}) {
+			continue
+		}
+		for _, in := range described[i].Instances {
+			if id := aws.ToString(in.InstanceId); nodes[id] == nil {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
+}
+
+// adopt adds to the group the instances that a roll has detached from it.
 func (g *Group) adopt(detached map[string]string, nodes map[string]*corev1.Node) {
 	for i := range g.Members {
-		delete(detached, g.Members[i].Instance) // tagged, but a member yet
+		delete(detached, g.Members[i].Instance) // tagged, but still a member
 	}
 	for instance, group := range detached {
 		if group == g.Name {
@@ -132,7 +154,7 @@ func (g *Group) adopt(detached map[string]string, nodes map[string]*corev1.Node)
 	}
 }
 
-// nodes returns the nodes of instances, by instance.
+// nodes returns the nodes by the IDs of their instances.
 func (r *Roller) nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	out := map[string]*corev1.Node{}
 	list, err := r.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -147,7 +169,7 @@ func (r *Roller) nodes(ctx context.Context) (map[string]*corev1.Node, error) {
 	return out, nil
 }
 
-// Roll replaces the nodes of groups that need an update, one group after the other.
+// Roll replaces the nodes that need an update, group by group.
 func (r *Roller) Roll(ctx context.Context, names []string) error {
 	groups, err := r.Groups(ctx, names)
 	if err != nil {
@@ -168,12 +190,13 @@ func (r *Roller) Roll(ctx context.Context, names []string) error {
 
 // rollGroup replaces the nodes of a group that need an update:
 //
-//  1. What would stop the roll stops it before anything is changed.
-//  2. The nodes that are to go are tainted, so that evicted pods prefer others.
-//  3. A few instances are detached, for which the group launches others: with a surge of 0 none.
-//  4. When these have joined and the cluster is valid, the detached ones are drained and terminated, and 3 comes again.
+//  1. Anything that would stop the roll stops it before it changes anything.
+//  2. Nodes that need an update are tainted, so that evicted pods prefer other nodes.
+//  3. A few instances are detached, and the group launches replacements. With a surge of 0, none is detached.
+//  4. When the replacements have joined and the cluster is valid, the detached instances are drained and terminated.
+//     Then 3 repeats.
 //
-// It may be killed at any line: 1 and 2 change nothing twice, and instances that are detached already come first in 3.
+// It may be killed at any point: 1 and 2 are idempotent, and 3 takes instances that are already detached first.
 func (r *Roller) rollGroup(ctx context.Context, g *Group) error {
 	all := r.Force && !g.rolling()
 	if !all && len(g.outdated()) == 0 {
@@ -198,7 +221,7 @@ func (r *Roller) rollGroup(ctx context.Context, g *Group) error {
 	}
 	surge := r.MaxSurge
 	if g.Role == fromaws.ControlPlane {
-		surge = 0 // its volumes of etcd can be attached to one instance at a time
+		surge = 0 // an etcd volume can be attached to only one instance at a time
 	}
 	for {
 		g, err := r.group(ctx, g.Name)
@@ -241,13 +264,13 @@ func (r *Roller) check(ctx context.Context, g *Group) error {
 		}
 		if n := len(bad); n > 0 {
 			return fmt.Errorf("%d pods are in the way: %s; wait until they end, change their budgets or delete them, or "+
-				"terminate their nodes all the same with --fail-on-drain-error=false", n, strings.Join(bad[:min(n, 10)], "; "))
+				"terminate their nodes anyway with --fail-on-drain-error=false", n, strings.Join(bad[:min(n, 10)], "; "))
 		}
 	}
 	return r.validate(ctx, g)
 }
 
-// detach takes the instances of a batch out of their group, unless they are.
+// detach detaches the instances of a batch from their group, except those already detached.
 func (r *Roller) detach(ctx context.Context, g *Group, batch []*Member) error {
 	for _, m := range batch {
 		if m.Detached {
@@ -273,10 +296,10 @@ func (r *Roller) remove(ctx context.Context, g *Group, m *Member) error {
 				return ctx.Err()
 			}
 			if r.FailOnDrainError {
-				return fmt.Errorf("%w; help them and roll again, which goes on here, or terminate the node all the same with "+
+				return fmt.Errorf("%w; remove the cause and roll again, which continues here, or terminate the node anyway with "+
 					"--fail-on-drain-error=false", err)
 			}
-			r.Say("%s: terminating all the same: %v", g.Title(), err)
+			r.Say("%s: terminating the node anyway: %v", g.Title(), err)
 		}
 	}
 	if err := r.account.terminate(ctx, m); err != nil {
@@ -297,10 +320,10 @@ func (r *Roller) remove(ctx context.Context, g *Group, m *Member) error {
 	})
 }
 
-// validations is how often in a row the cluster has to be valid, as with kops: a node may be Ready for a moment.
+// validations is how many times in a row the cluster must be valid, as in kops: a node may be Ready only briefly.
 const validations = 2
 
-// validate waits until a group has its nodes, and the cluster the pods that it cannot do without.
+// validate waits until a group is ready and the cluster's critical pods are ready.
 func (r *Roller) validate(ctx context.Context, g *Group) error {
 	valid := 0
 	return r.await(ctx, g.Title(), func() (string, error) {
@@ -316,10 +339,10 @@ func (r *Roller) validate(ctx context.Context, g *Group) error {
 	})
 }
 
-// settling is what a roll waits for without a word.
+// settling is the reason for waiting that await does not report.
 const settling = "the cluster has to stay valid"
 
-// invalid says what of a group or the cluster is not as it should be.
+// invalid returns why a group or the cluster is not valid, or "" if both are.
 func (r *Roller) invalid(ctx context.Context, name string) (string, error) {
 	g, err := r.group(ctx, name)
 	if err != nil {
@@ -346,16 +369,16 @@ func (r *Roller) invalid(ctx context.Context, name string) (string, error) {
 	return critical(pods.Items, current), nil
 }
 
-// lookEvery is how often a roll looks at what it waits for.
+// lookEvery is how often a roll checks the condition it waits for.
 const lookEvery = 2 * time.Second
 
-// await waits until left returns nothing, says what is left when that changes, and gives up after the timeout of a
-// validation.
+// await calls left until it returns "". It reports what is left whenever that changes, and fails after the validation
+// timeout.
 func (r *Roller) await(ctx context.Context, group string, left func() (string, error)) error {
 	said, deadline := settling, r.Clock.Now().Add(r.ValidationTimeout)
 	for {
 		now, err := left()
-		if away(err) { // as a control plane whose only node is replaced
+		if away(err) { // such as while the only control-plane node is being replaced
 			now, err = err.Error(), nil
 		}
 		if err != nil || now == "" {
@@ -375,7 +398,7 @@ func (r *Roller) await(ctx context.Context, group string, left func() (string, e
 	}
 }
 
-// away reports whether nobody answered, which may pass.
+// away reports whether err means that the API server is unreachable, which may be temporary.
 func away(err error) bool {
 	return err != nil && (net.IsConnectionRefused(err) || net.IsConnectionReset(err) || net.IsProbableEOF(err))
 }

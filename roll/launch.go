@@ -10,17 +10,18 @@ import (
 	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 )
 
-// versions are what $Latest and $Default of a launch template are; nil of one that does not exist.
+// versions are the versions that $Latest and $Default of a launch template stand for; nil if the template does not
+// exist.
 type versions struct{ latest, isDefault int64 }
 
-// launch is what a group launches.
+// launch is what a group launches its instances from.
 type launch struct {
-	configuration string            // name of a launch configuration
-	templates     map[string]string // version numbers by ID of launch template: more than one if overrides have their own
-	problem       string            // why it can launch nothing
+	configuration string            // name of the launch configuration
+	templates     map[string]string // version number by launch template ID: several if overrides have their own templates
+	problem       string            // why it cannot launch instances
 }
 
-// specifications returns the launch templates that a group names, its own first.
+// specifications returns the launch templates that a group refers to, its own first.
 func specifications(a *scalingtypes.AutoScalingGroup) []*scalingtypes.LaunchTemplateSpecification {
 	out := []*scalingtypes.LaunchTemplateSpecification{a.LaunchTemplate}
 	if mixed := a.MixedInstancesPolicy; mixed != nil && mixed.LaunchTemplate != nil {
@@ -32,7 +33,7 @@ func specifications(a *scalingtypes.AutoScalingGroup) []*scalingtypes.LaunchTemp
 	return slices.DeleteFunc(out, func(s *scalingtypes.LaunchTemplateSpecification) bool { return s == nil })
 }
 
-// launchOf returns what a group launches, by what its launch templates' versions are.
+// launchOf returns what a group launches from. known holds the versions of its launch templates, by ID.
 func launchOf(a *scalingtypes.AutoScalingGroup, known map[string]*versions) launch {
 	l := launch{configuration: aws.ToString(a.LaunchConfigurationName), templates: map[string]string{}}
 	give := "; give it one: aws autoscaling update-auto-scaling-group --auto-scaling-group-name " +
@@ -59,8 +60,8 @@ func launchOf(a *scalingtypes.AutoScalingGroup, known map[string]*versions) laun
 	return l
 }
 
-// outdated says what of an instance is another than the group launches; "" if nothing is. AWS names no launch
-// configuration of instances whose own is deleted
+// outdated returns how an instance differs from what the group launches now, or "" if it does not. AWS names no
+// launch configuration for an instance whose launch configuration was deleted
 // (https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Instance.html).
 func (l launch) outdated(in *scalingtypes.Instance) string {
 	switch {
@@ -72,7 +73,7 @@ func (l launch) outdated(in *scalingtypes.Instance) string {
 		}
 		return ""
 	case in.LaunchTemplate == nil:
-		return "launched from no launch template"
+		return "launched without a launch template"
 	}
 	id, version := aws.ToString(in.LaunchTemplate.LaunchTemplateId), aws.ToString(in.LaunchTemplate.Version)
 	switch want := l.templates[id]; want {

@@ -18,8 +18,7 @@ import (
 
 func isRollTaint(t corev1.Taint) bool { return t.Key == v1alpha1.RollTaint }
 
-// mark taints the nodes that need an update, so that evicted pods rather go to those that do not, and takes the taint
-// from the others.
+// mark taints the nodes that need an update, so that evicted pods prefer others, and removes the taint from the rest.
 func (r *Roller) mark(ctx context.Context, g *Group) error {
 	for i := range g.Members {
 		m := &g.Members[i]
@@ -41,8 +40,7 @@ func (r *Roller) mark(ctx context.Context, g *Group) error {
 	return nil
 }
 
-// Objections are the pods on the nodes that a roll of the group replaces which must not be evicted, or cannot be, each
-// with the reason.
+// Objections returns the pods on the nodes to be replaced that must not or cannot be evicted, each with the reason.
 func (r *Roller) Objections(ctx context.Context, g *Group) ([]string, error) {
 	budgets, err := r.kubernetes.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -74,18 +72,18 @@ func (r *Roller) Objections(ctx context.Context, g *Group) ([]string, error) {
 	return out, nil
 }
 
-// covers reports whether a budget is about a pod.
+// covers reports whether a PodDisruptionBudget selects a pod.
 func covers(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	return err == nil && b.Namespace == p.Namespace && selector.Matches(labels.Set(p.Labels))
 }
 
-// never reports whether a budget wants all of its pods, so that waiting does not help.
+// never reports whether a PodDisruptionBudget requires all of its pods to be healthy, so that waiting does not help.
 func never(b *policyv1.PodDisruptionBudget) bool {
 	return b.Status.ExpectedPods > 0 && b.Status.DesiredHealthy >= b.Status.ExpectedPods
 }
 
-// drain cordons a node, takes it from load balancers, evicts its pods, and returns how many.
+// drain cordons a node, excludes it from load balancers, evicts its pods, and returns their number.
 func (r *Roller) drain(ctx context.Context, node string) (int, error) {
 	err := r.drainer.ChangeNode(ctx, node, func(n *corev1.Node) bool {
 		_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
@@ -113,7 +111,7 @@ func (r *Roller) drain(ctx context.Context, node string) (int, error) {
 	return len(pods), nil
 }
 
-// left says which pods a drain that failed has left, and which budget keeps each.
+// left returns which pods a failed drain has left on a node, each with what keeps it there.
 func (r *Roller) left(ctx context.Context, node string, failed error) string {
 	pods, err := r.drainer.Pods(ctx, node)
 	if err != nil || len(pods) == 0 {
@@ -126,7 +124,7 @@ func (r *Roller) left(ctx context.Context, node string, failed error) string {
 	return fmt.Sprintf("after %s %d pods are left: %s", r.DrainTimeout, len(pods), strings.Join(names, ", "))
 }
 
-// keptBy says what keeps a pod on its node.
+// keptBy returns what keeps a pod on its node.
 func (r *Roller) keptBy(ctx context.Context, p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
 		return "is terminating"
@@ -144,8 +142,8 @@ func (r *Roller) keptBy(ctx context.Context, p *corev1.Pod) string {
 	return "not evicted yet"
 }
 
-// critical names a pod that the cluster cannot do without and that does not run; "" if all do. Of pods that have a node
-// only those on the nodes of a set count, as with kops: a broken node elsewhere stops no roll.
+// critical names a critical pod that is not ready; "" if all are ready. Of the pods that have a node, only those on
+// the given nodes count, as in kops: a broken node elsewhere does not stop a roll.
 func critical(pods []corev1.Pod, on map[string]bool) string {
 	for i := range pods {
 		p := &pods[i]

@@ -19,10 +19,11 @@ import (
 // Pool is a NodePool with its NodeClaims.
 type Pool struct {
 	*karpv1.NodePool
-	Claims []karpv1.NodeClaim // by name
+	Claims []karpv1.NodeClaim // sorted by name
 }
 
-// Pools returns the NodePools that are named, or all, by name. The error is an *UnknownError if one does not exist.
+// Pools returns the named NodePools, or all, sorted by name. The error is an *UnknownError if a named one does not
+// exist.
 func Pools(ctx context.Context, c client.Reader, names []string) ([]Pool, error) {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
@@ -47,14 +48,14 @@ func Pools(ctx context.Context, c client.Reader, names []string) ([]Pool, error)
 	return chosen("NodePool", all, func(p *Pool) []string { return []string{p.Name} }, names)
 }
 
-// madeOfAnother reports whether a claim was made of another template than its pool has. Hashes of other versions are
-// not comparable: the controller writes them anew.
+// madeOfAnother reports whether a NodeClaim was made from a template other than its NodePool's current one. Hashes of
+// different hash versions are not comparable; the controller rewrites them.
 func (p *Pool) madeOfAnother(claim *karpv1.NodeClaim) bool {
 	return claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion &&
 		claim.Annotations[karpv1.NodePoolHashAnnotationKey] != p.Hash()
 }
 
-// Outdated says why a claim's node needs an update; "" if it does not.
+// Outdated returns why a NodeClaim's node needs an update, or "" if it does not.
 func (p *Pool) Outdated(claim *karpv1.NodeClaim) string {
 	if p.madeOfAnother(claim) {
 		return "the NodePool's template has changed"
@@ -65,13 +66,17 @@ func (p *Pool) Outdated(claim *karpv1.NodeClaim) string {
 	return ""
 }
 
-// Rolling reports whether a forced roll of the pool has not ended yet.
+// Rolling reports whether a forced roll of the pool is still in progress: a NodeClaim from before it is left. One from
+// after it can be made from another template, too, if the template has changed again.
 func (p *Pool) Rolling() bool {
-	return p.Spec.Template.Annotations[v1alpha1.RolledAt] != "" &&
-		slices.ContainsFunc(p.Claims, func(c karpv1.NodeClaim) bool { return p.madeOfAnother(&c) })
+	begun, err := time.Parse(time.RFC3339, p.Spec.Template.Annotations[v1alpha1.RolledAt])
+	return err == nil && slices.ContainsFunc(p.Claims, func(c karpv1.NodeClaim) bool {
+		return !c.CreationTimestamp.After(begun) && p.madeOfAnother(&c)
+	})
 }
 
-// Roll makes all nodes of the pool need an update, which the controller gives them. The change is returned, too.
+// Roll returns a copy of the NodePool with a change that makes all of its nodes need an update; the controller
+// replaces them.
 func (p *Pool) Roll(now time.Time) *karpv1.NodePool {
 	out := p.DeepCopy()
 	if out.Spec.Template.Annotations == nil {
@@ -82,7 +87,7 @@ func (p *Pool) Roll(now time.Time) *karpv1.NodePool {
 	return out
 }
 
-// Row returns the pool's line of the table.
+// Row returns the pool's row of the table.
 func (p *Pool) Row() Row {
 	r := Row{Name: p.Name, Status: Ready, Target: len(p.Claims), Problem: p.problem()}
 	if n := p.Spec.Replicas; n != nil {
@@ -115,7 +120,7 @@ func (p *Pool) Row() Row {
 	return r
 }
 
-// problem says why the pool launches nothing; "" if it does.
+// problem returns why the pool cannot launch nodes, or "" if it can.
 func (p *Pool) problem() string {
 	if ready := conditions.Of(p, "Ready"); ready != nil && ready.Status == "False" {
 		return strings.TrimSpace(ready.Reason + ": " + ready.Message)

@@ -9,7 +9,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// claimOf is a ready NodeClaim that was made of a pool as it is.
+// claimOf returns a ready NodeClaim that matches the pool's current spec.
 func claimOf(p *karpv1.NodePool, name string) karpv1.NodeClaim {
 	c := karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{
 		karpv1.NodePoolHashAnnotationKey:        p.Hash(),
@@ -43,12 +43,34 @@ func TestAForcedRollMakesAllNodesNeedAnUpdateOnce(t *testing.T) {
 	}
 }
 
+// The annotation of a forced roll stays in the template: a later change makes nodes need an update, but is no roll.
+func TestAForcedRollEndsWithTheNodesFromBeforeIt(t *testing.T) {
+	p := &Pool{NodePool: &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}}
+	p.NodePool = p.Roll(begin)
+	p.Claims = []karpv1.NodeClaim{claimOf(p.NodePool, "a"), claimOf(p.NodePool, "b")}
+	for i := range p.Claims {
+		p.Claims[i].CreationTimestamp = metav1.NewTime(begin.Add(time.Minute))
+	}
+	p.Claims[0].Annotations[karpv1.NodePoolHashAnnotationKey] = "1"
+	if r := p.Row(); p.Rolling() || r.Status != NeedsUpdate || r.NeedUpdate != 1 {
+		t.Errorf("after the roll: it is rolling %t, %+v", p.Rolling(), r)
+	}
+	p.NodePool = p.Roll(begin.Add(time.Hour))
+	if !p.Rolling() {
+		t.Error("the second roll has not begun")
+	}
+	p.Spec.Template.Annotations["nodeless.sh/rolled-at"] = "yesterday"
+	if p.Rolling() {
+		t.Error("a roll from no time is in progress")
+	}
+}
+
 func TestADriftedNodeNeedsAnUpdate(t *testing.T) {
 	p := &Pool{NodePool: &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}}
 	p.Claims = []karpv1.NodeClaim{claimOf(p.NodePool, "a"), claimOf(p.NodePool, "b")}
 	p.Claims[0].Status.Conditions = append(p.Claims[0].Status.Conditions,
 		status.Condition{Type: karpv1.ConditionTypeDrifted, Status: "True", Reason: "AMIDrift"})
-	p.Claims[1].Annotations[karpv1.NodePoolHashVersionAnnotationKey] = "v0" // cannot be compared
+	p.Claims[1].Annotations[karpv1.NodePoolHashVersionAnnotationKey] = "v0" // not comparable
 	p.Claims[1].Annotations[karpv1.NodePoolHashAnnotationKey] = "1"
 	if r := p.Row(); r.Status != NeedsUpdate || r.NeedUpdate != 1 || r.Outdated[0].Why != "AMIDrift" {
 		t.Errorf("%+v", r)

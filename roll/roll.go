@@ -1,8 +1,7 @@
-// Package roll replaces the nodes of NodePools and of Auto Scaling groups by new ones, as kops' rolling update does.
+// Package roll replaces the nodes of NodePools and Auto Scaling groups, as kops' rolling update does.
 //
-// Nothing about a roll is stored elsewhere than in the objects that it is about: which nodes need an update follows
-// from what they were made of, and from when a forced roll began. A roll that was interrupted goes on by being begun
-// again.
+// A roll keeps no state outside the objects that it changes: which nodes need an update follows from what they were
+// made from and from when a forced roll began. To continue an interrupted roll, start it again.
 package roll
 
 import (
@@ -20,7 +19,7 @@ const (
 	Broken      = "Broken"   // it cannot launch new nodes
 )
 
-// Row is a NodePool or a group in the table of a roll, in kops' columns.
+// Row is a NodePool or a group in the table of a roll, with kops' columns.
 type Row struct {
 	Name       string `json:"name"`
 	Status     string `json:"status"`
@@ -32,21 +31,21 @@ type Row struct {
 	Nodes      int    `json:"nodes"`
 	// Outdated are the nodes that need an update.
 	Outdated []Outdated `json:"outdated,omitempty"`
-	Problem  string     `json:"problem,omitempty"` // of a broken one
-	// InTheWay are pods that stop a roll before it begins.
+	Problem  string     `json:"problem,omitempty"` // why the status is Broken
+	// InTheWay are the pods that block a roll before it begins.
 	InTheWay []string `json:"inTheWay,omitempty"`
 }
 
 // Outdated is a node that needs an update.
 type Outdated struct {
-	Node     string `json:"node,omitempty"` // "" means that the instance has not joined the cluster
+	Node     string `json:"node,omitempty"` // "" if the instance has not joined the cluster
 	Instance string `json:"instance,omitempty"`
 	Why      string `json:"why"`
 }
 
-// UnknownError names pools or groups that do not exist, and those that do.
+// UnknownError names pools or groups that do not exist, and lists those that do.
 type UnknownError struct {
-	Kind          string // NodePool, or group
+	Kind          string // NodePool or group
 	Names, Exists []string
 }
 
@@ -58,7 +57,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s not found: %s; %s", e.Kind, strings.Join(e.Names, ", "), there)
 }
 
-// chosen returns the elements that names name, in their own order, or all if there are no names.
+// chosen returns the elements of all that names select, in their original order, or all of them if names is empty.
 func chosen[T any](kind string, all []T, namesOf func(*T) []string, names []string) ([]T, error) {
 	unknown := &UnknownError{Kind: kind}
 	for _, name := range names {
@@ -80,9 +79,10 @@ func chosen[T any](kind string, all []T, namesOf func(*T) []string, names []stri
 	}), nil
 }
 
-// olderThanRoll says that something was created before a forced roll began; "" if it was not.
+// olderThanRoll returns a reason if something was created before a forced roll began, and "" if it was not or if either
+// time is unknown.
 func olderThanRoll(created, rolled time.Time) string {
-	if rolled.IsZero() || !created.Before(rolled) {
+	if rolled.IsZero() || created.IsZero() || !created.Before(rolled) {
 		return ""
 	}
 	return "created before the roll of " + rolled.UTC().Format(time.RFC3339)

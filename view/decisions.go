@@ -10,20 +10,20 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// mostEntries of the log of decisions are kept; of a longer log the oldest pieces are left out.
+// mostEntries is how many entries of the log of decisions are kept; of a longer log, the oldest pieces are dropped.
 const mostEntries = 30_000
 
-// log is the log of decisions as far as it is kept, put together when somebody asks.
+// log is the kept part of the log of decisions. It is folded into records on demand.
 type log struct {
 	pieces  map[string]piece
 	version uint64 // counts changes
 	none    string // why there are no decisions
 
-	folded  uint64 // the version that records are of
+	folded  uint64 // the version of records
 	records []record.Record
 	ledger  record.Ledger
-	at      time.Time // of the ledger
-	of      uint64    // the version that the ledger is of
+	at      time.Time // the time of ledger
+	of      uint64    // the version of ledger
 
 	decisions orderOf[*record.Record]
 	savings   orderOf[*record.Saving]
@@ -34,7 +34,7 @@ type piece struct {
 	entries []record.Entry
 }
 
-// SetPiece replaces a piece of the log of decisions: its place counts from 1, and no entries mean that it is gone.
+// SetPiece replaces a piece of the log of decisions. Its place counts from 1; without entries, the piece is removed.
 func (m *Model) SetPiece(name string, place int64, entries []record.Entry) {
 	defer m.change()()
 	l := &m.log
@@ -54,19 +54,19 @@ func (m *Model) SetPiece(name string, place int64, entries []record.Entry) {
 	}
 }
 
-// NoDecisions says why no decisions can be shown; "" takes it back.
+// NoDecisions sets why no decisions can be shown; "" clears it.
 func (m *Model) NoDecisions(why string) {
 	defer m.change()()
 	m.log.none = why
 }
 
-// names are the pieces', the oldest first.
+// names returns the names of the pieces, oldest first.
 func (l *log) names() []string {
 	return slices.SortedFunc(maps.Keys(l.pieces),
 		func(a, b string) int { return cmp.Compare(l.pieces[a].place, l.pieces[b].place) })
 }
 
-// fold puts the log together if it is not yet.
+// fold returns the log's records, and folds them first if the log has changed.
 func (l *log) fold() []record.Record {
 	if l.folded != l.version {
 		var all []record.Entry
@@ -78,16 +78,16 @@ func (l *log) fold() []record.Record {
 	return l.records
 }
 
-// About is whose decisions are asked for. The zero value is everybody's.
+// About is the object whose decisions are requested. The zero value stands for all objects.
 type About struct {
-	Kind, Name string // as record.Of has them: node, nodeclaim, nodepool, or pod and namespace/name
-	Claim      string // of a node
+	Kind, Name string // as in record.Of: node, nodeclaim, nodepool, or pod and namespace/name
+	Claim      string // of a node: its NodeClaim
 }
 
-// String is KIND/NAME, "" for everybody.
+// String returns KIND/NAME, "" for all objects.
 func (a About) String() string { return strings.Trim(a.Kind+"/"+a.Name, "/") }
 
-// records are those about somebody, by time.
+// about returns the records about an object, oldest first.
 func (l *log) about(a About) []record.Record {
 	all := l.fold()
 	if a == (About{}) {
@@ -98,8 +98,8 @@ func (l *log) about(a About) []record.Record {
 	})
 }
 
-// Decisions is a page of what was decided, the newest first unless the query sorts otherwise. Its rows must not be
-// changed.
+// Decisions returns a page of the decisions about an object, newest first unless the query sorts otherwise. Its rows
+// must not be changed.
 func (m *Model) Decisions(about About, q Query) Page[*record.Record] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +132,7 @@ func (m *Model) Decisions(about About, q Query) Page[*record.Record] {
 	return pageOf(o, q.Window)
 }
 
-// SortSaves orders decisions and savings by dollars an hour, and by dollars.
+// SortSaves orders decisions by the dollars they save an hour, and savings by dollars.
 const SortSaves = "saves"
 
 func decisionField(r *record.Record, key string) string {
@@ -152,17 +152,17 @@ func decisionField(r *record.Record, key string) string {
 	return ""
 }
 
-// ReasonOf is for which reason nodes go, or the rule that stands in the way; "-" if there is none.
+// ReasonOf returns the reason for which nodes are removed, or the rule that prevents it; "-" if there is neither.
 func ReasonOf(r *record.Record) string { return cmp.Or(r.Method, r.Rule, "-") }
 
-// Decided is how many decisions are kept, and why there are none if that is known.
+// Decided returns how many decisions are kept and, if known, why there are none.
 func (m *Model) Decided() (n int, none string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.log.fold()), m.log.none
 }
 
-// Decision is one by its ID, nil if it is not kept. It must not be changed.
+// Decision returns the decision with an ID, nil if it is not kept. It must not be changed.
 func (m *Model) Decision(id string) *record.Record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +173,7 @@ func (m *Model) Decision(id string) *record.Record {
 	return nil
 }
 
-// ledgerAt is what was saved until now; it is added up once a second at most.
+// ledgerAt returns the savings until now. It adds them up at most once a second, unless the log has changed.
 func (l *log) ledgerAt(now time.Time) *record.Ledger {
 	if records := l.fold(); l.of != l.version || !l.at.Equal(now.Truncate(time.Second)) {
 		l.of, l.at = l.version, now.Truncate(time.Second)
@@ -182,7 +182,7 @@ func (l *log) ledgerAt(now time.Time) *record.Ledger {
 	return &l.ledger
 }
 
-// Ledger is what was saved until now, without its list.
+// Ledger returns the savings until now, without the list of them.
 func (m *Model) Ledger(now time.Time) record.Ledger {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +191,7 @@ func (m *Model) Ledger(now time.Time) record.Ledger {
 	return l
 }
 
-// Savings is a page of what was saved, the newest first unless the query sorts otherwise. Its rows must not be changed.
+// Savings returns a page of the savings, newest first unless the query sorts otherwise. Its rows must not be changed.
 func (m *Model) Savings(now time.Time, q Query) Page[*record.Saving] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +222,7 @@ func (m *Model) Savings(now time.Time, q Query) Page[*record.Saving] {
 	return pageOf(o, q.Window)
 }
 
-// pageOf is the part of an order that is seen.
+// pageOf returns the visible part of an order.
 func pageOf[T any](o *orderOf[T], w Window) Page[T] {
 	p := Page[T]{Lines: len(o.lines), Of: o.of, Shown: o.shown}
 	var seen []lineOf[T]

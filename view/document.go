@@ -16,7 +16,7 @@ type Document struct {
 	Pending    []PodItem  `json:"pendingPods"`
 }
 
-// Use is what is asked for and offered of each resource, as Kubernetes writes quantities.
+// Use is the requested and allocatable amounts of each resource, as Kubernetes writes quantities.
 type Use struct {
 	Requests    map[string]string `json:"requests"`
 	Allocatable map[string]string `json:"allocatable"`
@@ -77,7 +77,7 @@ type LimitItem struct {
 	Limit    string `json:"limit"`
 }
 
-// PodItem is a pod without a place.
+// PodItem is a pod that has no node yet.
 type PodItem struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -87,10 +87,42 @@ type PodItem struct {
 	Why       string            `json:"why"`
 }
 
-// resourceNames are the names of what Amounts count.
+// CostList is what namespaces or workloads cost, for programs.
+type CostList struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	At         time.Time  `json:"at"`
+	Items      []CostItem `json:"items"`
+}
+
+// CostItem is one item of a CostList; the item without a namespace is what no pod requests.
+type CostItem struct {
+	Namespace     string            `json:"namespace,omitempty"`
+	Workload      string            `json:"workload,omitempty"` // kind of the workload
+	Name          string            `json:"name,omitempty"`     // name of the workload
+	PricePerHour  float64           `json:"pricePerHour"`
+	PricePerMonth float64           `json:"pricePerMonth"`
+	Pods          int               `json:"pods"`
+	Requests      map[string]string `json:"requests"`
+}
+
+// Document returns Costs for programs, in the order of a query.
+func (of Division) Document(m *Model, now time.Time, q Query) CostList {
+	d := CostList{APIVersion: "nodeless.sh/v1alpha1", Kind: "CostList", At: now.UTC(), Items: []CostItem{}}
+	for _, c := range of.Page(m, q).Rows {
+		d.Items = append(d.Items, CostItem{
+			Namespace: c.Of.Namespace, Workload: c.Of.Kind, Name: c.Of.Name, Pods: c.Pods,
+			PricePerHour: float64(c.Price) / 1e6, PricePerMonth: float64(c.Price*HoursPerMonth) / 1e6,
+			Requests: resourceNames(m.resources).quantities(c.Requests),
+		})
+	}
+	return d
+}
+
+// resourceNames are the names of the resources that Amounts count.
 type resourceNames []string
 
-// Document is all there is, in the order of a query.
+// Document returns the whole cluster, in the order of a query.
 func (m *Model) Document(now time.Time, q Query) Document {
 	q.Window, q.Group = Window{}, ""
 	t, names := m.Totals(), resourceNames(m.resources)

@@ -2,17 +2,17 @@ package view
 
 import "slices"
 
-// node is a row of nodes: a Node, the NodeClaim it comes from, or both.
+// nodeEntry is a node: a Node, the NodeClaim it comes from, or both.
 type nodeEntry struct {
 	node  *Node
 	claim *Claim
-	use   *use // of its Node; nil without one
+	use   *use // of its Node; nil if there is none
 
-	id      uint64 // its own among all that ever were in this Model
-	at      int    // its index in Model.nodes
-	counted Sums   // what the totals hold of it
-	pool    string // under which they do
-	hay     string // what a filter's words are looked for in; "" = to be made
+	id      uint64 // unique among all entries that this Model ever had
+	at      int    // its index in nodeTable.entries
+	counted Sums   // what it contributes to the totals
+	pool    string // the pool to whose totals it contributes
+	hay     string // the text that a filter's words are searched in; "" = to be built
 }
 
 // SetNode replaces a Node's facts.
@@ -20,6 +20,10 @@ func (m *Model) SetNode(n *Node) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.node(n) })
 	x := m.byNode[n.Name]
+	if x != nil && x.claim == nil && m.unmatched(n.ProviderID, n.Name) != nil {
+		m.loseNode(x) // a cloud controller manager has set the provider ID, by which the Node joins its NodeClaim
+		x = nil
+	}
 	if x == nil {
 		if x = m.unmatched(n.ProviderID, n.Name); x == nil {
 			x = m.newEntry()
@@ -39,7 +43,7 @@ func (m *Model) SetNode(n *Node) {
 	m.recount(x)
 }
 
-// unmatched is the node of a claim without a Node yet, to which a Node belongs.
+// unmatched returns the entry of the NodeClaim that a Node belongs to, if that entry has no Node yet.
 func (t *nodeTable) unmatched(providerID, name string) *nodeEntry {
 	if x := t.byProvider[providerID]; providerID != "" && x != nil && x.node == nil {
 		return x
@@ -50,21 +54,23 @@ func (t *nodeTable) unmatched(providerID, name string) *nodeEntry {
 	return nil
 }
 
-// DeleteNode forgets a Node; its claim stays a row of its own.
+// DeleteNode removes a Node; its NodeClaim remains as a row of its own.
 func (m *Model) DeleteNode(name string) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.unnode(name) })
-	x := m.byNode[name]
-	if x == nil {
-		return
+	if x := m.byNode[name]; x != nil {
+		m.loseNode(x)
 	}
-	delete(m.byNode, name)
+}
+
+func (t *nodeTable) loseNode(x *nodeEntry) {
+	delete(t.byNode, x.node.Name)
 	if x.use.entry = nil; x.use.pods == 0 {
-		delete(m.uses, name)
+		delete(t.uses, x.node.Name)
 	}
-	m.forgetProvider(x.node.ProviderID, x)
+	t.forgetProvider(x.node.ProviderID, x)
 	x.node, x.use = nil, nil
-	m.settle(x)
+	t.settle(x)
 }
 
 // SetClaim replaces a NodeClaim's facts.
@@ -93,10 +99,10 @@ func (m *Model) SetClaim(c *Claim) {
 	m.recount(x)
 }
 
-// home is the node whose Node is a claim's, if it has no other claim.
+// home returns the entry of a NodeClaim's Node, unless it has another NodeClaim.
 func (t *nodeTable) home(c *Claim) *nodeEntry {
 	x := t.byProvider[c.ProviderID]
-	if c.ProviderID == "" || x == nil {
+	if c.ProviderID == "" || x == nil || x.node == nil { // its Node may not have a provider ID yet
 		x = t.byNode[c.Node]
 	}
 	if x == nil || x.claim != nil && x.claim.Name != c.Name {
@@ -105,7 +111,7 @@ func (t *nodeTable) home(c *Claim) *nodeEntry {
 	return x
 }
 
-// DeleteClaim forgets a NodeClaim; its Node stays a row of its own.
+// DeleteClaim removes a NodeClaim; its Node remains as a row of its own.
 func (m *Model) DeleteClaim(name string) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.to.DeleteClaim(name) })
@@ -131,7 +137,7 @@ func (t *nodeTable) newEntry() *nodeEntry {
 	return x
 }
 
-// settle counts what is left of a node that lost its Node or its claim, or takes it off the list.
+// settle updates an entry that has lost its Node or its NodeClaim, or removes it if neither is left.
 func (t *nodeTable) settle(x *nodeEntry) {
 	if x.node != nil || x.claim != nil {
 		if x.node != nil {
@@ -162,7 +168,7 @@ func (t *nodeTable) forgetProvider(id string, x *nodeEntry) {
 	}
 }
 
-// recount brings the totals up to date with one node, in constant time.
+// recount updates the totals for one entry, in constant time.
 func (t *nodeTable) recount(x *nodeEntry) {
 	t.uncount(x)
 	t.touch(x)

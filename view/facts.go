@@ -1,12 +1,15 @@
 package view
 
-import "time"
+import (
+	"time"
+	"unique"
+)
 
-// MaxResources is how many resources are counted at once.
+// MaxResources is the maximum number of resources that a Model counts.
 const MaxResources = 4
 
-// Amounts are what is offered or asked for of each resource of a Model, by its index: CPU in millicores, pods in
-// pieces, everything else in base units.
+// Amounts are the offered or requested amounts of each resource of a Model, by its index: CPU in millicores, pods as
+// a number, everything else in base units.
 type Amounts [MaxResources]int64
 
 func (a *Amounts) add(b *Amounts, sign int64) {
@@ -15,21 +18,21 @@ func (a *Amounts) add(b *Amounts, sign int64) {
 	}
 }
 
-// Node is what is shown of a Node. Whoever gave it to a Model does not change it any more; so with all facts.
+// Node is what is shown of a Node. Like all facts, it must not be changed once a Model has it.
 type Node struct {
 	Name, ProviderID string
 	Labels           map[string]string
 	Created          time.Time
 	Ready            bool
-	ReadyChanged     time.Time // when Ready became what it is
+	ReadyChanged     time.Time // when Ready last changed
 	Cordoned         bool      // spec.unschedulable
-	Disrupted        bool      // the taint karpenter.sh/disrupted
+	Disrupted        bool      // has the taint karpenter.sh/disrupted
 	Deleting         bool
 	DoNotDisrupt     bool
-	Unknown          bool   // no more than its name is known
+	Unknown          bool   // only its name is known
 	Pod              string // namespace/name of the pod whose microVM this is
 	Allocatable      Amounts
-	Price            int64 // millionths of a dollar an hour; 0 = not known
+	Price            int64 // millionths of a dollar an hour; 0 = unknown
 }
 
 // Claim is what is shown of a NodeClaim.
@@ -40,26 +43,26 @@ type Claim struct {
 	Launched, Registered, Initialized time.Time // zero: not yet
 	Deleting                          bool
 	DoNotDisrupt                      bool
-	Disruption                        string // why it goes, such as "Underutilized"
-	Drift                             string // why it is drifted
-	Interruption                      string // why the cloud takes it away
-	Problem                           string // why it was not launched or has not registered
+	Disruption                        string // why it is being removed, such as "Underutilized"
+	Drift                             string // why it has drifted
+	Interruption                      string // why the cloud reclaims it
+	Problem                           string // why it has not been launched or registered
 	Pod                               string // namespace/name of the pod whose microVM this is
 	Allocatable                       Amounts
-	Price                             int64 // millionths of a dollar an hour; 0 = not known
+	Price                             int64 // millionths of a dollar an hour; 0 = unknown
 }
 
-// Phase is a pod's.
+// Phase is the phase of a pod.
 type Phase uint8
 
-// The phases of pods that are told apart; pods that ended count nowhere.
+// The phases of pods that are distinguished. Ended pods are not counted anywhere.
 const (
 	Pending Phase = iota
 	Running
 	Ended
 )
 
-// String is the phase as Kubernetes writes it, but for pods that ended one way or the other.
+// String returns the phase as Kubernetes writes it, except that succeeded and failed pods are both Ended.
 func (p Phase) String() string { return [...]string{"Pending", "Running", "Ended"}[p] }
 
 // Pod is what is shown of a pod.
@@ -68,10 +71,12 @@ type Pod struct {
 	Namespace, Name, Node string
 	Created               time.Time
 	Phase                 Phase
-	Requests              Amounts // one pod included, where pods are counted
+	Requests              Amounts // including one pod, if pods are counted
 	Deleting              bool
-	Gated                 bool   // it has scheduling gates
-	Verdict               string // the scheduler's message, of a pod without a place
+	Gated                 bool                    // it has scheduling gates
+	Verdict               string                  // the scheduler's message, if it has no node
+	Workload              unique.Handle[Object]   // zero = it has no controller
+	Revision              unique.Handle[Revision] // zero = no workload that has revisions created it
 }
 
 // Limit is one of a NodePool's limits.
@@ -90,11 +95,12 @@ type Pool struct {
 	Problem string // why it is not ready
 	Limits  []Limit
 	Budgets []string // as written, such as "10%" or "0 Drifted @daily 8h"
-	// Allowed is how many of so many nodes may be going at once, those that are included, for each of Reasons.
+	// Allowed returns how many of a number of nodes may be disrupted at once, including those that already are, for
+	// each of Reasons.
 	Allowed func(now time.Time, nodes int) [len(Reasons)]int
-	// Conditions are those that are not True.
+	// Conditions are the conditions that are not True.
 	Conditions []Condition
-	// Disruption is what of its budgets is in force at a time; nil = that is not known.
+	// Disruption returns which of its budgets and windows are in force at a time; nil = unknown.
 	Disruption func(now time.Time) Disruption
 }
 
@@ -104,13 +110,13 @@ type Condition struct {
 	Since                         time.Time
 }
 
-// Turn says whether something is in force, and when that changes; zero if never.
+// Turn says whether something is in force, and when that changes next; zero if never.
 type Turn struct {
 	Active bool
 	Next   time.Time
 }
 
-// Span is a time in which something is in force.
+// Span is a period in which something is in force.
 type Span struct{ From, To time.Time }
 
 // Calendar is how far ahead the spans of budgets and windows are known.
@@ -127,13 +133,13 @@ type Disruption struct {
 type Budget struct {
 	Turn
 	Nodes    string        // a number or a percentage
-	Reasons  []string      // none: for any
-	Schedule string        // as written; "" = it is always in force
-	Duration time.Duration // of each time that it is in force by its schedule
-	Spans    []Span        // when it is by its schedule, within Calendar
+	Reasons  []string      // none = any
+	Schedule string        // as written; "" = always in force
+	Duration time.Duration // of each period in which its schedule puts it in force
+	Spans    []Span        // when its schedule puts it in force, within Calendar
 }
 
-// DisruptionWindow is when alone nodes may be disrupted for some reasons.
+// DisruptionWindow is the only time in which nodes may be disrupted for some reasons.
 type DisruptionWindow struct {
 	Turn
 	Schedules string // as written
@@ -141,18 +147,18 @@ type DisruptionWindow struct {
 	Spans     []Span // when it is open, within Calendar
 }
 
-// Reasons are the disruption reasons that budgets tell apart.
+// Reasons are the disruption reasons that budgets distinguish.
 var Reasons = [...]string{"Empty", "Drifted", "Underutilized"}
 
-// Object names what an event is about.
+// Object names an object, such as the one that an event is about.
 type Object struct{ Kind, Namespace, Name string }
 
-// Said is the newest event of ours about an object.
+// Said is the newest of our events about an object.
 type Said struct {
 	Reason, Message string
 	At              time.Time
-	UID             string // of the object; "" = the event does not tell
+	UID             string // of the object; "" = the event does not say
 }
 
-// concerns reports whether the event can be about the object of a UID, and not about another one of the same name.
+// concerns reports whether the event can be about the object with a UID, rather than another one of the same name.
 func (s Said) concerns(uid string) bool { return s.UID == "" || s.UID == uid }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Filter is what rows must be like: all of its words must hold. A word is found anywhere in what a row shows,
-// whatever its case; !word must not be found; key=value and key!=value compare a field (node, pool, zone, type,
-// capacity, status) or a label.
+// Filter selects rows: all of its words must match. A word matches if it occurs anywhere in what a row shows,
+// ignoring case; !word must not occur; key=value and key!=value compare a field (node, pool, zone, type, capacity,
+// status) or a label.
 type Filter struct{ words []word }
 
 type word struct {
@@ -15,7 +15,7 @@ type word struct {
 	not       bool
 }
 
-// ParseFilter reads a Filter; every text is one.
+// ParseFilter parses a Filter; every text is valid.
 func ParseFilter(text string) Filter {
 	var f Filter
 	for _, s := range strings.Fields(text) {
@@ -33,7 +33,7 @@ func ParseFilter(text string) Filter {
 	return f
 }
 
-// matches asks for a field's value where a word names one, and otherwise looks into hay, which is in lower case.
+// matches compares a field for each word with a key, and searches the other words in hay, which is in lower case.
 func (f Filter) matches(hay string, field func(key string) string) bool {
 	return !slices.ContainsFunc(f.words, func(w word) bool {
 		if w.key != "" {
@@ -43,7 +43,7 @@ func (f Filter) matches(hay string, field func(key string) string) bool {
 	})
 }
 
-// haystack is what words are looked for in. It is kept until the node changes.
+// haystack returns the text in which words are searched. It is cached until the node changes.
 func (x *nodeEntry) haystack() string {
 	if x.hay == "" {
 		x.hay = strings.ToLower(strings.Join([]string{
@@ -54,7 +54,7 @@ func (x *nodeEntry) haystack() string {
 	return x.hay
 }
 
-// Fields that nodes can be grouped, sorted and filtered by, beside labels.
+// Fields that nodes can be grouped, sorted and filtered by, besides labels.
 const (
 	FieldNode     = "node"
 	FieldPool     = "pool"
@@ -64,7 +64,7 @@ const (
 	FieldStatus   = "status"
 )
 
-// field is the value of a field or label.
+// field returns the value of a field or label.
 func (x *nodeEntry) field(key string) string {
 	switch key {
 	case FieldNode:
@@ -87,7 +87,7 @@ func (p *Pod) haystack(reason string) string {
 	return strings.ToLower(p.Namespace + "/" + p.Name + "\n" + reason)
 }
 
-// field is the value of a pod's field.
+// field returns the value of a pod's field.
 func (p *Pod) field(key string) string {
 	switch key {
 	case "namespace":

@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// HoursPerMonth makes a month's price of an hour's.
+// HoursPerMonth converts an hourly price to a monthly one.
 const HoursPerMonth = 730
 
-// Amount is an amount of a resource in few characters: cores, binary multiples of bytes, or pieces.
+// Amount formats an amount of a resource briefly: in cores, in binary multiples of bytes, or as a number.
 func Amount(name string, v int64) string {
 	switch {
 	case name == "cpu":
@@ -32,7 +32,7 @@ func Amount(name string, v int64) string {
 
 var units = []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 
-// short has one decimal where that says something.
+// short formats a number with at most one decimal.
 func short(f float64) string {
 	if f >= 100 || f == float64(int64(f)) {
 		return strconv.FormatFloat(f, 'f', 0, 64)
@@ -40,7 +40,7 @@ func short(f float64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
 }
 
-// Quantity is an amount as Kubernetes writes it.
+// Quantity formats an amount as Kubernetes does.
 func Quantity(name string, v int64) string {
 	switch {
 	case name == "cpu":
@@ -51,14 +51,14 @@ func Quantity(name string, v int64) string {
 	return resource.NewQuantity(v, resource.DecimalSI).String()
 }
 
-// PerHour is a price in millionths of a dollar an hour. Every screen writes it with four decimals, which tell the
-// cheapest types apart.
+// PerHour formats a price in millionths of a dollar an hour. Every view shows four decimals, which distinguish the
+// cheapest types.
 func PerHour(micros int64) string { return dollars(micros, 4) }
 
-// PerMonth is what PerHour comes to in a month, in whole dollars.
+// PerMonth formats a price in millionths of a dollar an hour as a price per month, in whole dollars.
 func PerMonth(micros int64) string { return dollars(micros*HoursPerMonth, 0) }
 
-// dollars puts commas between thousands.
+// dollars formats a price with commas between thousands.
 func dollars(micros int64, decimals int) string {
 	text := strconv.FormatFloat(float64(micros)/1e6, 'f', decimals, 64)
 	whole, rest, _ := strings.Cut(text, ".")
@@ -71,10 +71,10 @@ func dollars(micros int64, decimals int) string {
 	return "$" + whole + rest
 }
 
-// Percent is a share as a whole percentage.
+// Percent formats a share as a whole percentage.
 func Percent(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }
 
-// Age is how long ago something was, as kubectl writes it.
+// Age formats how long ago something was, as kubectl does.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return "-"
@@ -83,7 +83,7 @@ func Age(now, then time.Time) string {
 }
 
 // Escape makes text safe for a terminal: control and formatting characters, such as those that begin a terminal's
-// commands or turn the direction of writing, and bytes that are no text become visible escapes such as \x1b and
+// commands or change the direction of writing, and bytes that are not text become visible escapes such as \x1b and
 // \u202e.
 func Escape(text string) string {
 	plain := true
@@ -108,7 +108,7 @@ func Escape(text string) string {
 	return b.String()
 }
 
-// Printable reports whether a character shows itself and does nothing else.
+// Printable reports whether a character is visible and has no other effect.
 func Printable(r rune) bool {
 	return r == ' ' || unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Co)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Journal gathers which nodes changed since it was last read, so that whoever keeps a copy of a Model need not
+// Journal collects which nodes have changed since it was last read, so that the holder of a copy of a Model need not
 // compare all of it.
 type Journal struct {
 	m     *Model
@@ -13,28 +13,28 @@ type Journal struct {
 	gone  []uint64
 }
 
-// Changes are what a Journal gathered.
+// Changes are what a Journal has collected.
 type Changes struct {
 	Set    []Box    // nodes that are new or changed, in no order
-	Gone   []uint64 // IDs of nodes that went
+	Gone   []uint64 // IDs of removed nodes
 	Totals Totals
 }
 
 // Box is a node with the pods that are bound to it.
 type Box struct {
-	ID uint64 // the node's, through its life as a NodeClaim, as both, and as a Node; never given twice by one Model
+	ID uint64 // of the node, through its life as a NodeClaim, as both, and as a Node; a Model never reuses it
 	NodeRow
 	Pods []Cell // in the order of Model.PodsOf
 }
 
-// Cell is a pod as it is seen from afar.
+// Cell is a pod at a glance.
 type Cell struct {
 	Phase    Phase
 	Deleting bool
 	System   bool // of namespace kube-system
 }
 
-// Journal begins to gather; everything that is there is new to it. A Model has one Journal at most, the newest.
+// Journal starts a Journal, in which all existing nodes are new. A Model has at most one Journal, the newest.
 func (m *Model) Journal() *Journal {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *Model) Journal() *Journal {
 	return m.journal
 }
 
-// Take gives what was gathered and begins anew. It costs what the nodes that changed and their pods are.
+// Take returns the collected changes and starts over. Its cost depends only on the changed nodes and their pods.
 func (j *Journal) Take() Changes {
 	m := j.m
 	m.mu.Lock()
@@ -58,14 +58,14 @@ func (j *Journal) Take() Changes {
 	return out
 }
 
-// touch notes that a node changed; nil is none.
+// touch notes that a node has changed; x may be nil.
 func (t *nodeTable) touch(x *nodeEntry) {
 	if t.journal != nil && x != nil {
 		t.journal.dirty[x] = struct{}{}
 	}
 }
 
-// touchAbout notes that what is said of an object changed.
+// touchAbout notes that the event about an object has changed.
 func (t *nodeTable) touchAbout(o Object) {
 	switch o.Kind {
 	case "Node":
@@ -75,7 +75,7 @@ func (t *nodeTable) touchAbout(o Object) {
 	}
 }
 
-// untouch notes that a node went.
+// untouch notes that a node has been removed.
 func (t *nodeTable) untouch(x *nodeEntry) {
 	if t.journal != nil {
 		delete(t.journal.dirty, x)
@@ -83,7 +83,8 @@ func (t *nodeTable) untouch(x *nodeEntry) {
 	}
 }
 
-func (t *podTable) cells(x *nodeEntry) []Cell {
+// inOrder are the pods of a node in the order of its cells.
+func (t *podTable) inOrder(x *nodeEntry) []*Pod {
 	if x.use == nil || x.use.pods == 0 {
 		return nil
 	}
@@ -94,6 +95,11 @@ func (t *podTable) cells(x *nodeEntry) []Cell {
 		}
 		return cmp.Or(Natural(a.Namespace+"/", b.Namespace+"/"), Natural(a.Name, b.Name))
 	})
+	return pods
+}
+
+func (t *podTable) cells(x *nodeEntry) []Cell {
+	pods := t.inOrder(x)
 	cells := make([]Cell, len(pods))
 	for i, p := range pods {
 		cells[i] = Cell{p.Phase, p.Deleting, p.Namespace == systemNamespace}
@@ -103,8 +109,8 @@ func (t *podTable) cells(x *nodeEntry) []Cell {
 
 const systemNamespace = "kube-system"
 
-// PodsMatching are, by the name of their Node, the indices among its cells of the pods that a filter lets through;
-// pods without a place are under "". An empty filter lets nothing through.
+// PodsMatching returns the pods that a filter matches, by the name of their Node, as indices into its cells; pods
+// without a Node are under "". An empty filter matches nothing.
 func (m *Model) PodsMatching(filter string) map[string][]int {
 	f := ParseFilter(filter)
 	out := map[string][]int{}

@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Allow is what of a cluster somebody may look at: whole kinds, and pods of all namespaces or of some.
+// Allow is what a user may see of a cluster: whole kinds, and pods of all namespaces or of some.
 type Allow struct {
 	Nodes, Claims, Pools, Events, Pods bool
-	Namespaces                         []string // whose pods, if not all
+	Namespaces                         []string // whose pods may be seen, if not all
 }
 
-// mirror is a Model that follows another as far as it is allowed to.
+// mirror follows a Model with a Model of what is allowed.
 type mirror struct {
 	to         *Model
 	allow      Allow
 	namespaces map[string]bool
-	named      map[string]int // Nodes that may not be seen, by name: how many pods say that they are on them
+	named      map[string]int // number of pods on each Node that may not be seen, by its name
 }
 
-// Mirror is a Model of what is allowed, which follows m until stop is called. What is left out is said in its notes.
-// Where Nodes are not allowed, those that pods name are known by name alone.
+// Mirror returns a Model of what is allowed, which follows m until stop is called. Its notes say what is left out. If
+// Nodes are not allowed, those that pods name are known only by name.
 func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	to, err := New(m.resources)
 	if err != nil {
-		panic(err) // they were good for m
+		panic(err) // they were valid for m
 	}
 	f := &mirror{to: to, allow: a, namespaces: map[string]bool{}, named: map[string]int{}}
 	for _, n := range a.Namespaces {
@@ -66,15 +66,15 @@ func (m *Model) Mirror(a Allow) (out *Model, stop func()) {
 	}
 }
 
-// tell has all mirrors follow a change. The lock is held, so that they see changes in their order; a mirror never
-// calls back.
+// tell applies a change to all mirrors. The lock is held, so that they see changes in order; a mirror never calls
+// back.
 func (m *Model) tell(change func(*mirror)) {
 	for f := range m.mirrors {
 		change(f)
 	}
 }
 
-// Namespaces are those that pods are in.
+// Namespaces returns the namespaces that have pods.
 func (m *Model) Namespaces() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +87,7 @@ func (m *Model) Namespaces() []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// notes say what is left out.
+// notes says what is left out.
 func (f *mirror) notes() {
 	var kinds []string
 	for _, k := range []struct {
@@ -130,7 +130,7 @@ func (f *mirror) node(n *Node) {
 	}
 }
 
-// unnode forgets a Node. One that is known by its pods alone stays for as long as they say so.
+// unnode removes a Node. If Nodes may not be seen, it remains as long as pods name it.
 func (f *mirror) unnode(name string) {
 	if f.allow.Nodes {
 		f.to.DeleteNode(name)
@@ -172,7 +172,7 @@ func (f *mirror) unpod(uid string) {
 	f.moved(before, nil)
 }
 
-// moved keeps the Nodes that may not be seen for as long as pods name them.
+// moved keeps Nodes that may not be seen for as long as pods name them.
 func (f *mirror) moved(before, after *Pod) {
 	if !f.allow.Nodes {
 		f.places(after, +1)
@@ -180,7 +180,7 @@ func (f *mirror) moved(before, after *Pod) {
 	}
 }
 
-// places counts who names a Node that may not be seen.
+// places counts the pods that name a Node that may not be seen.
 func (f *mirror) places(p *Pod, by int) {
 	if p == nil || p.Node == "" || p.Phase == Ended {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// in is a pod on a node.
+// in returns a pod on a node.
 func in(namespace, name, node string) *view.Pod {
 	return &view.Pod{
 		UID: "uid-of-" + namespace + "-" + name, Namespace: namespace, Name: name, Node: node,
@@ -17,7 +17,7 @@ func in(namespace, name, node string) *view.Pod {
 	}
 }
 
-// Who may see everything sees what everybody sees, from whenever they begin to look.
+// A mirror with all permissions equals the original, whenever it starts.
 func TestAMirrorOfEverythingIsTheSame(t *testing.T) {
 	m, pods := viewtest.Cluster(20, 5)
 	to, stop := m.Mirror(view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true})
@@ -49,7 +49,7 @@ func TestAMirrorOfEverythingIsTheSame(t *testing.T) {
 	}
 }
 
-// Who may list the pods of one namespace sees those, the names of their nodes, and nothing else.
+// A user who may list the pods of one namespace sees these, the names of their nodes, and nothing else.
 func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	m, _ := viewtest.Cluster(3, 2)
 	mine := in("mine", "a", viewtest.NodeName(1))
@@ -59,7 +59,7 @@ func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 	m.SetPod(second)
 	m.SetPod(&view.Pod{UID: "uid-of-waits", Namespace: "mine", Name: "waits"})
 	m.SetPod(&view.Pod{UID: "uid-of-waits-too", Namespace: "shop", Name: "waits-too"})
-	m.SetNode(viewtest.Node(1)) // a change of what may not be seen
+	m.SetNode(viewtest.Node(1)) // a change of an object that may not be seen
 	m.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(1)},
 		view.Said{Reason: "Secret", Message: "secret", At: viewtest.Now})
 

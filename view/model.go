@@ -1,6 +1,6 @@
-// Package view is a read model of a cluster for people: nodes with what they cost and hold, pools, pods that wait.
-// It is filled with facts as they change, each in constant time, and gives sorted and filtered pages of rows. It
-// knows no API server, no terminal and no clock.
+// Package view is a read model of a cluster for people: nodes with their cost and their pods, NodePools, and pending
+// pods. It is updated with facts as they change, each in constant time, and returns sorted and filtered pages of
+// rows. It knows no API server, no terminal and no clock.
 package view
 
 import (
@@ -8,11 +8,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unique"
 
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// Model is a cluster as far as it is shown. It is safe for concurrent use.
+// Model is what is shown of a cluster. It is safe for concurrent use.
 type Model struct {
 	resources []string
 
@@ -31,7 +32,7 @@ type Model struct {
 	log     log
 }
 
-// nodeTable matches Nodes with their NodeClaims, and sums them up.
+// nodeTable matches Nodes with their NodeClaims and sums them up.
 type nodeTable struct {
 	entries    []*nodeEntry
 	byNode     map[string]*nodeEntry
@@ -42,7 +43,7 @@ type nodeTable struct {
 	total      Sums
 	perPool    map[string]*Sums
 	lastID     uint64
-	journal    *Journal // nil while nobody keeps one
+	journal    *Journal // nil if there is none
 }
 
 // podTable holds pods by UID and by node.
@@ -51,12 +52,14 @@ type podTable struct {
 	phases  [Ended + 1]int
 	bound   int
 	waiting int // pods without a node
+
+	rollouts map[unique.Handle[Revision]]time.Time // when each revision began
 }
 
 // eventTable holds the newest event about each object.
 type eventTable struct{ said map[Object]Said }
 
-// New is an empty Model that counts these resources, at most MaxResources.
+// New returns an empty Model that counts these resources, at most MaxResources.
 func New(resources []string) (*Model, error) {
 	if len(resources) == 0 || len(resources) > MaxResources {
 		return nil, fmt.Errorf("resources %q: give 1 to %d, separated by commas", resources, MaxResources)
@@ -73,17 +76,18 @@ func New(resources []string) (*Model, error) {
 			byNode: map[string]*nodeEntry{}, byClaim: map[string]*nodeEntry{}, byProvider: map[string]*nodeEntry{},
 			expected: map[string]*nodeEntry{}, uses: map[string]*use{}, perPool: map[string]*Sums{},
 		},
-		podTable: podTable{pods: newPods()}, eventTable: eventTable{map[Object]Said{}},
+		podTable:   podTable{pods: newPods(), rollouts: map[unique.Handle[Revision]]time.Time{}},
+		eventTable: eventTable{map[Object]Said{}},
 	}, nil
 }
 
-// Resources are the names of what is counted, by the index in Amounts.
+// Resources returns the names of the resources, by their index in Amounts.
 func (m *Model) Resources() []string { return m.resources }
 
-// Changed gets a value when something changed since the last one was taken.
+// Changed returns a channel that receives a value when something has changed since the last value was taken.
 func (m *Model) Changed() <-chan struct{} { return m.changed }
 
-// change takes the lock for a change; what it returns gives it back.
+// change takes the lock for a change; done releases it and announces the change.
 func (m *Model) change() (done func()) {
 	m.mu.Lock()
 	m.version++
@@ -103,14 +107,14 @@ func (m *Model) SetPool(p *Pool) {
 	m.tell(func(f *mirror) { f.pool(p) })
 }
 
-// DeletePool forgets a NodePool.
+// DeletePool removes a NodePool.
 func (m *Model) DeletePool(name string) {
 	defer m.change()()
 	delete(m.pools, name)
 	m.tell(func(f *mirror) { f.to.DeletePool(name) })
 }
 
-// Say keeps an event about an object unless a newer one is known.
+// Say records an event about an object unless a newer one is known.
 func (m *Model) Say(about Object, s Said) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.say(about, s) })
@@ -120,7 +124,7 @@ func (m *Model) Say(about Object, s Said) {
 	}
 }
 
-// Unsay forgets an event that expired.
+// Unsay removes an event that has expired.
 func (m *Model) Unsay(about Object, at time.Time) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.to.Unsay(about, at) })
@@ -130,8 +134,7 @@ func (m *Model) Unsay(about Object, at time.Time) {
 	}
 }
 
-// Note keeps what the people who look should know of a source of facts, such as "pods" that may not be read; "" takes
-// it back.
+// Note records what viewers should know about a source of facts, such as "pods" that may not be read; "" clears it.
 func (m *Model) Note(source, text string) {
 	m.mu.Lock()
 	same := m.notes[source] == text

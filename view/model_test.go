@@ -33,7 +33,7 @@ func names(m *view.Model, q view.Query) string {
 	return strings.Join(out, " ")
 }
 
-// facts are a small cluster as somebody without a Model would keep it.
+// facts is a small cluster in plain maps, without a Model.
 type facts struct {
 	nodes  map[string]*view.Node
 	claims map[string]*view.Claim
@@ -41,7 +41,7 @@ type facts struct {
 	pod    int // counts them
 }
 
-// totals adds up everything anew, the slow and obvious way.
+// totals recomputes all sums, in the slow and obvious way.
 func (f *facts) totals() (s view.Sums, waiting int) {
 	asked, count := map[string]view.Amounts{}, map[string]int{}
 	for _, p := range f.pods {
@@ -87,7 +87,7 @@ func (f *facts) totals() (s view.Sums, waiting int) {
 	return s, waiting
 }
 
-// Whatever the order in which things come and go, the sums that are kept are those that adding up gives.
+// Whatever the order of changes, the incrementally updated sums equal recomputed ones.
 func TestSumsAreKeptAsThingsChange(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -108,7 +108,8 @@ func TestSumsAreKeptAsThingsChange(t *testing.T) {
 	}
 }
 
-// change lets one of a few things come, change or go. A claim gets its provider's ID and then its node, never others.
+// change adds, changes or deletes one of a few objects. A NodeClaim gets its provider ID and then its node, and never
+// others; a Node may get its provider ID after it was added.
 func (f *facts) change(m *view.Model, r *rand.Rand) {
 	i := r.IntN(4)
 	node, claim := viewtest.Node(i), viewtest.Claim(i)
@@ -116,6 +117,9 @@ func (f *facts) change(m *view.Model, r *rand.Rand) {
 	switch r.IntN(7) {
 	case 0, 1:
 		node.Ready = r.IntN(2) == 0
+		if old := f.nodes[node.Name]; (old == nil || old.ProviderID == "") && r.IntN(2) == 0 {
+			node.ProviderID = ""
+		}
 		f.nodes[node.Name] = node
 		m.SetNode(node)
 	case 2:
@@ -139,7 +143,7 @@ func (f *facts) change(m *view.Model, r *rand.Rand) {
 		f.pod++
 		p.UID = fmt.Sprint("uid-", f.pod)
 		switch {
-		case old != nil && r.IntN(3) == 0: // now and then another one takes its name
+		case old != nil && r.IntN(3) == 0: // sometimes another pod takes its name
 			delete(f.pods, key)
 			m.DeletePod(old.UID)
 			if r.IntN(2) == 0 {
@@ -206,6 +210,24 @@ func TestAClaimIsARowUntilItsNodeIsThere(t *testing.T) {
 	}
 }
 
+// A cloud controller manager sets a Node's provider ID some time after its kubelet has registered it.
+func TestANodeJoinsItsClaimOnceItsProviderIDIsKnown(t *testing.T) {
+	m := model(t)
+	c, n := viewtest.Claim(1), *viewtest.Node(1)
+	c.Node, n.ProviderID = "", ""
+	m.SetClaim(c)
+	m.SetNode(&n)
+	m.SetPod(viewtest.Pod(1, 0, 1))
+	m.SetNode(viewtest.Node(1))
+	rows := m.Nodes(view.Query{}).Rows
+	if len(rows) != 1 || rows[0].Row.Name != n.Name || rows[0].Row.Claim != c.Name || rows[0].Row.Pods != 1 {
+		t.Errorf("got %+v, want one row %s of NodeClaim %s with a pod", rows, n.Name, c.Name)
+	}
+	if got := m.Totals(); got.Rows != 1 || got.Price != n.Price || got.Pods != 1 {
+		t.Errorf("got %d rows for %d with %d pods, want the price of one, %d", got.Rows, got.Price, got.Pods, n.Price)
+	}
+}
+
 func TestRowsAreFilteredSortedAndGrouped(t *testing.T) {
 	m, _ := viewtest.Cluster(12, 4)
 	short := func(q view.Query) string {
@@ -236,7 +258,7 @@ func TestRowsAreFilteredSortedAndGrouped(t *testing.T) {
 	}
 }
 
-// The chosen row stays chosen while others come and go around it, and stays in sight.
+// The selected row stays selected and visible while other rows come and go around it.
 func TestTheWindowFollowsTheChosenRow(t *testing.T) {
 	m, _ := viewtest.Cluster(10, 1)
 	q := view.Query{Sort: view.ParseSort("node"), Window: view.Window{Index: 7, Height: 3}}
@@ -286,7 +308,7 @@ func TestWhyAPodWaits(t *testing.T) {
 	if got := m.Waiting(view.Query{Filter: "arm64"}); got.Shown != 1 || got.Of != 3 {
 		t.Errorf("%d of %d", got.Shown, got.Of)
 	}
-	// Another pod takes its name: what was said of the first is not said of the second.
+	// Another pod takes its name: events of the first do not apply to the second.
 	m.Say(pod, view.Said{
 		Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(time.Second),
 		UID: told.UID,
@@ -302,7 +324,7 @@ func TestWhyAPodWaits(t *testing.T) {
 		Reason: "FailedScheduling", Message: "no pool allows arch arm64", At: at.Add(2 * time.Second),
 		UID: again.UID,
 	})
-	m.DeletePod(told.UID) // a late word about the first
+	m.DeletePod(told.UID) // a late event of the first
 	at = at.Add(2 * time.Second)
 	if got := waiting(); !strings.Contains(got, "told: no pool allows arch arm64") {
 		t.Error(got)
@@ -321,7 +343,8 @@ func TestWhatIsWrongWithResources(t *testing.T) {
 	}
 }
 
-// Pieces of the log come in any order, are replaced and go; of a log that is too long the oldest are left out.
+// Pieces of the log arrive in any order, are replaced and removed; the oldest entries of a log that is too long are
+// dropped.
 func TestTheLogIsBounded(t *testing.T) {
 	m := model(t)
 	piece := func(place, n int) []record.Entry {

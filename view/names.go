@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// PodName is how a pod is called, and where it is.
+// PodName names a pod and its Node.
 type PodName struct{ Namespace, Name, Node string }
 
-// Names are the namespaces with pods, and the pods, whose names have all words of a text, in any case; at most so many
-// of each. Pods whose own name begins with the text are first. An empty text names nothing.
+// Names returns the namespaces with pods, and the pods, whose names contain all words of a text, ignoring case; at
+// most most of each. Pods whose own name begins with the first word come first. An empty text matches nothing.
 func (m *Model) Names(text string, most int) (namespaces []string, pods []PodName) {
 	words := strings.Fields(strings.ToLower(text))
 	if len(words) == 0 {
@@ -22,7 +22,7 @@ func (m *Model) Names(text string, most int) (namespaces []string, pods []PodNam
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := map[string]bool{} // namespaces, and whether the text names them
+	known := map[string]bool{} // namespaces, and whether the text matches them
 	for _, o := range m.pods.List() {
 		p := o.(*Pod)
 		if p.Phase == Ended {

@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// Query is what is asked for of one kind of rows.
+// Query is a request for rows of one kind.
 type Query struct {
 	Filter string
 	Sort   Sort
-	Group  string // a field or label, "" = none; nodes only
+	Group  string // for nodes, a field or label; for costs, GroupWorkload; "" = none
 	Window Window
 }
 
-// Window is the part of the rows that is seen, around the row that is chosen.
+// Window is the visible part of the rows, around the selected row.
 type Window struct {
-	Key    string // of the chosen row; "" = the one at Index
-	Index  int    // of the chosen row, should there be none of that Key
-	Top    int    // index of the first row that is seen
-	Height int    // how many are seen; 0 = all
+	Key    string // of the selected row; "" = the one at Index
+	Index  int    // of the selected row, if no row has that Key
+	Top    int    // index of the first visible row
+	Height int    // number of visible rows; 0 = all
 }
 
-// Page is the part of the rows that is seen. Its Window has the chosen row's key and index and the first row as they
-// came out.
+// Page is the visible part of the rows. Its Window holds the key and index of the row that is selected, and the first
+// row, as they turned out.
 type Page[R any] struct {
 	Window Window
-	Lines  int // rows in all, groups' heads included
+	Lines  int // number of all rows, including group heads
 	Rows   []R
-	Of     int // things before the filter
-	Shown  int // things behind the filter
+	Of     int // number of things before the filter
+	Shown  int // number of things after the filter
 }
 
-// Line is a group's head or a node.
+// Line is the head of a group, or a node.
 type Line struct {
-	Group string // the head's value
+	Group string // the group's value, for a head
 	Head  *Sums  // of the group; nil for a node
 	Row   NodeRow
 }
 
-// orderOf is rows in order, kept while nothing changes.
+// orderOf caches rows in order until something changes.
 type orderOf[T any] struct {
 	made    bool
 	version uint64
@@ -55,7 +55,7 @@ type lineOf[T any] struct {
 	of   T
 }
 
-// fresh reports whether the order is the one that is asked for.
+// fresh reports whether the cached order is the requested one. If not, it clears the order for the new request.
 func (o *orderOf[T]) fresh(version uint64, q Query) bool {
 	q.Window = Window{}
 	if o.made && o.version == version && o.query == q {
@@ -65,7 +65,7 @@ func (o *orderOf[T]) fresh(version uint64, q Query) bool {
 	return false
 }
 
-// window is the part that is seen: the chosen row is in it, and it moves no further than that needs.
+// window returns the visible part, which contains the selected row and moves no further than necessary.
 func window[T any](lines []lineOf[T], w Window) (Window, []lineOf[T]) {
 	if w.Key != "" {
 		if i := slices.IndexFunc(lines, func(l lineOf[T]) bool { return l.key == w.Key }); i >= 0 {
@@ -88,7 +88,7 @@ func window[T any](lines []lineOf[T], w Window) (Window, []lineOf[T]) {
 	return w, lines[w.Top:min(len(lines), w.Top+w.Height)]
 }
 
-// Nodes is a page of nodes.
+// Nodes returns a page of nodes.
 func (m *Model) Nodes(q Query) Page[Line] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (m *Model) Nodes(q Query) Page[Line] {
 	return p
 }
 
-// headKey begins the key of a group's head; no object's name begins so.
+// headKey begins the key of a group's head; no object's name begins with it.
 const headKey = "="
 
 func (m *Model) orderNodes(q Query) {
@@ -138,7 +138,7 @@ func (m *Model) orderNodes(q Query) {
 	}
 }
 
-// Node is one node by its key; false if it is gone.
+// Node returns a node by its key; false if it does not exist.
 func (m *Model) Node(name string) (NodeRow, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -159,18 +159,18 @@ type PodRow struct {
 	Phase                 Phase
 	Deleting, Gated       bool
 	Requests              Amounts
-	Why                   string // why it waits, or where it is to go: what we said of it, else what the scheduler did
+	Why                   string // why it is pending, or where it is to run: from our event, else from the scheduler
 }
 
-// Key is the row's in a Window.
+// Key returns the row's key in a Window.
 func (r PodRow) Key() string { return r.Namespace + "/" + r.Name }
 
-// PodsOf is a page of a Node's pods, by namespace and name unless the query sorts otherwise.
+// PodsOf returns a page of a Node's pods, by namespace and name unless the query sorts otherwise.
 func (m *Model) PodsOf(node string, q Query) Page[PodRow] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var pods []*Pod
-	if node != "" { // pods without a place have a page of their own
+	if node != "" { // pods without a node have a page of their own
 		pods = m.podsAt(node)
 	}
 	var o orderOf[*Pod]
@@ -179,7 +179,7 @@ func (m *Model) PodsOf(node string, q Query) Page[PodRow] {
 	return m.podPage(&o, q)
 }
 
-// Waiting is a page of the pods without a place, the longest waiting first unless the query sorts otherwise.
+// Waiting returns a page of the pods without a node, longest waiting first unless the query sorts otherwise.
 func (m *Model) Waiting(q Query) Page[PodRow] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,5 +191,5 @@ func (m *Model) Waiting(q Query) Page[PodRow] {
 	return m.podPage(o, q)
 }
 
-// GroupOf is the value of the group whose head has a key in a Window; false for a node's key.
+// GroupOf returns the value of the group whose head has this key in a Window; false for a node's key.
 func GroupOf(key string) (string, bool) { return strings.CutPrefix(key, headKey) }

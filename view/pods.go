@@ -55,7 +55,7 @@ func (t *eventTable) podRow(p *Pod) PodRow {
 	}
 }
 
-// verdict is why a pod waits or where it is to go.
+// verdict returns why a pod is pending, or where it is to run.
 func (t *eventTable) verdict(p *Pod) string {
 	if p.Node != "" {
 		return ""

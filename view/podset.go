@@ -2,10 +2,10 @@ package view
 
 import toolscache "k8s.io/client-go/tools/cache"
 
-// byPlace indexes pods by the Node they are bound to; "" are those without a place. Pods that ended are nowhere.
+// byPlace indexes pods by the Node they are bound to; "" for those without one. Ended pods are not indexed.
 const byPlace = "place"
 
-// newPods keeps pods by UID: a pod that was created again under the same name is another one.
+// newPods stores pods by UID: a pod that was created again under the same name is a different one.
 func newPods() toolscache.Indexer {
 	uid := func(o any) (string, error) { return o.(*Pod).UID, nil }
 	return toolscache.NewIndexer(uid, toolscache.Indexers{byPlace: func(o any) ([]string, error) {
@@ -16,7 +16,7 @@ func newPods() toolscache.Indexer {
 	}})
 }
 
-// SetPod replaces the facts about the pod of its UID.
+// SetPod replaces the facts about the pod with its UID.
 func (m *Model) SetPod(p *Pod) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.pod(p) })
@@ -25,9 +25,10 @@ func (m *Model) SetPod(p *Pod) {
 	}
 	_ = m.pods.Update(p) // every pod has a key
 	m.count(p, +1)
+	m.rolled(p)
 }
 
-// DeletePod forgets the pod of a UID, and what was said about it.
+// DeletePod removes the pod with a UID, and the event about it.
 func (m *Model) DeletePod(uid string) {
 	defer m.change()()
 	m.tell(func(f *mirror) { f.unpod(uid) })
@@ -43,18 +44,18 @@ func (m *Model) DeletePod(uid string) {
 	}
 }
 
-// podOf is the pod of a UID; nil if there is none.
+// podOf returns the pod with a UID; nil if there is none.
 func (t *podTable) podOf(uid string) *Pod {
-	o, _, _ := t.pods.GetByKey(uid) // an Indexer's never fails
+	o, _, _ := t.pods.GetByKey(uid) // never fails for an Indexer
 	p, _ := o.(*Pod)
 	return p
 }
 
-// podsAt are the pods that are bound to a Node, in no order; those without a place for "".
+// podsAt returns the pods that are bound to a Node, in no order, or those without one for "".
 func (t *podTable) podsAt(node string) []*Pod {
 	list, err := t.pods.ByIndex(byPlace, node)
 	if err != nil {
-		panic("view: " + err.Error()) // the index is there
+		panic("view: " + err.Error()) // the index exists
 	}
 	out := make([]*Pod, len(list))
 	for i, o := range list {
@@ -63,7 +64,7 @@ func (t *podTable) podsAt(node string) []*Pod {
 	return out
 }
 
-// count adds a pod to the sums, or takes it off.
+// count adds a pod to the sums, or subtracts it.
 func (m *Model) count(p *Pod, sign int) {
 	if p.Phase == Ended {
 		return
@@ -89,7 +90,7 @@ func (m *Model) count(p *Pod, sign int) {
 	}
 }
 
-// use is what the pods of a node ask for.
+// use is what the pods of a node request.
 type use struct {
 	requests Amounts
 	pods     int

@@ -10,10 +10,10 @@ import (
 type PoolRow struct {
 	Pool
 	Sums
-	Allowed [len(Reasons)]int // how many of its nodes may be going at once now, by reason
+	Allowed [len(Reasons)]int // how many of its nodes may be disrupted at once now, by reason
 }
 
-// Pools is a page of NodePools by name. The nodes of no pool are the last row, without a name, if there are any.
+// Pools returns a page of NodePools by name. Nodes without a NodePool, if any, are the last row, which has no name.
 func (m *Model) Pools(now time.Time, q Query) Page[PoolRow] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,5 +48,5 @@ func (m *Model) Pools(now time.Time, q Query) Page[PoolRow] {
 	return p
 }
 
-// NoPool is the key of the nodes that no NodePool owns.
+// NoPool is the key of the row of nodes without a NodePool.
 const NoPool = "(no pool)"

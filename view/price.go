@@ -7,14 +7,13 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// LabelPrice on a Node says what it costs, in dollars an hour, whatever the catalogue says; eks-node-viewer reads it
-// too.
+// LabelPrice on a Node is its price in dollars an hour, which overrides the catalogue; eks-node-viewer reads it, too.
 const LabelPrice = "eks-node-viewer/instance-price"
 
-// PriceOf is what a node with these labels costs, in millionths of a dollar an hour; 0 if it is not known. A
-// node says it itself by LabelPrice; else it is the catalogue's list price of its type in its region, for spot
-// nodes the catalogue's average in their zone. A node without a capacity type is taken to be on-demand. AWS
-// bills Fargate by pod, which no label tells.
+// PriceOf returns what a node with these labels costs, in millionths of a dollar an hour; 0 if unknown. LabelPrice
+// comes first; else it is the catalogue's list price of the type in its region or, for spot nodes, the catalogue's
+// average in their zone. A node without a capacity type is assumed to be on-demand. AWS bills Fargate per pod, which
+// no label gives.
 func PriceOf(labels map[string]string) int64 {
 	if own, err := strconv.ParseFloat(labels[LabelPrice], 64); err == nil && own > 0 && own < 1e9 {
 		return int64(math.Round(own * 1e6))
@@ -34,5 +33,5 @@ func PriceOf(labels map[string]string) int64 {
 	return price
 }
 
-// PriceSource says where prices come from.
+// PriceSource describes where prices come from.
 func PriceSource() string { return "list prices, spot averaged, of " + catalog.Origin() }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Labels that nodes are shown by.
+// Labels of nodes that are shown.
 const (
 	labelPool     = "karpenter.sh/nodepool"
 	labelCapacity = "karpenter.sh/capacity-type"
@@ -18,29 +18,29 @@ const (
 	eksCapacity   = "eks.amazonaws.com/capacityType"
 )
 
-// Status is what a node is about, the most pressing thing first.
+// Status is the state of a node, the most pressing one if it has several.
 type Status string
 
-// What a node may be about.
+// The statuses of a node.
 const (
 	StatusDeleting    Status = "Deleting"
 	StatusInterrupted Status = "Interrupted"
 	StatusDisrupted   Status = "Disrupted"
-	StatusLaunching   Status = "Launching"  // asked for
-	StatusLaunched    Status = "Launched"   // the cloud has it, the Node is not there yet
-	StatusRegistered  Status = "Registered" // the Node is there and not initialized yet
+	StatusLaunching   Status = "Launching"  // requested
+	StatusLaunched    Status = "Launched"   // the instance exists, the Node does not yet
+	StatusRegistered  Status = "Registered" // the Node exists and is not initialized yet
 	StatusNotReady    Status = "NotReady"
 	StatusCordoned    Status = "Cordoned"
 	StatusDrifted     Status = "Drifted"
 	StatusReady       Status = "Ready"
-	StatusUnknown     Status = "Unknown" // whoever looks may not list Nodes
+	StatusUnknown     Status = "Unknown" // the viewer may not list Nodes
 )
 
 func (s Status) going() bool {
 	return s == StatusDeleting || s == StatusInterrupted || s == StatusDisrupted
 }
 
-// Waits reports whether a node of this status is on its way or not ready: how long it has been so is worth telling.
+// Waits reports whether a node of this status is launching or not ready, so that it matters how long it has been so.
 func (s Status) Waits() bool {
 	return s == StatusLaunching || s == StatusLaunched || s == StatusRegistered || s == StatusNotReady
 }
@@ -67,7 +67,7 @@ func (x *nodeEntry) status() Status {
 	return StatusReady
 }
 
-// removal is the status of a node that is being removed, or is known by name alone; "" otherwise.
+// removal returns the status of a node that is being removed, or known by name alone; "" otherwise.
 func (x *nodeEntry) removal() Status {
 	n, c := cmp.Or(x.node, &Node{}), cmp.Or(x.claim, &Claim{})
 	switch {
@@ -85,19 +85,19 @@ func (x *nodeEntry) removal() Status {
 
 // NodeRow is a node as it is shown.
 type NodeRow struct {
-	Name         string // of the Node, or of the NodeClaim while there is none
+	Name         string // of the Node, or of the NodeClaim if there is no Node yet
 	Claim        string
 	HasNode      bool
 	Pool         string
 	Type         string
-	CapacityType string // on-demand, spot, reserved, or fargate; "" = not known
+	CapacityType string // on-demand, spot, reserved, or fargate; "" = unknown
 	Zone, Region string
 	Status       Status
-	Since        time.Time // since when a status that waits holds
-	Why          []string  // what else there is to say of the status; the first is the most important
+	Since        time.Time // when a waiting status began
+	Why          []string  // explanations of the status, most important first
 	Created      time.Time
-	ReadyIn      time.Duration // from the claim's creation to its initialization; 0 = not known
-	Price        int64         // millionths of a dollar an hour; 0 = not known
+	ReadyIn      time.Duration // from the claim's creation to its initialization; 0 = unknown
+	Price        int64         // millionths of a dollar an hour; 0 = unknown
 	Pods         int
 	MicroVM      string // namespace/name of the pod whose microVM this is
 	Requests     Amounts
@@ -105,7 +105,7 @@ type NodeRow struct {
 	Labels       map[string]string // shared: do not change it
 }
 
-// row is the node as it is shown; lastly the newest event about it joins what there is to say.
+// row returns the node as it is shown.
 func (m *Model) row(x *nodeEntry) NodeRow {
 	r := NodeRow{
 		Name: x.name(), HasNode: x.node != nil, Pool: x.label(labelPool), Type: x.label(labelType),
@@ -129,7 +129,7 @@ func (m *Model) row(x *nodeEntry) NodeRow {
 	return r
 }
 
-// why is what there is to say of a node's status beside it.
+// why returns the explanations of a node's status, the newest event about it last.
 func (t *eventTable) why(x *nodeEntry) []string {
 	var out []string
 	say := func(text string) {
@@ -166,7 +166,7 @@ func (t *eventTable) why(x *nodeEntry) []string {
 			if going && len(out) == 0 {
 				say(s.Message)
 			}
-		case "DisruptionLaunching", "DisruptionWaitingReadiness": // of what passes; the status says more
+		case "DisruptionLaunching", "DisruptionWaitingReadiness": // transient; the status says more
 		default:
 			say(s.Message)
 		}
@@ -225,7 +225,7 @@ func (x *nodeEntry) pod() string {
 
 func (x *nodeEntry) microVM() bool { return x.pod() != "" }
 
-// label is the Node's, or its claim's while the Node has none of that key.
+// label returns the Node's label, or its NodeClaim's if the Node does not have it.
 func (x *nodeEntry) label(key string) string {
 	if x.node != nil {
 		if v, ok := x.node.Labels[key]; ok {
@@ -248,7 +248,7 @@ func (x *nodeEntry) labels() map[string]string {
 	return x.claim.Labels
 }
 
-// capacityType is Karpenter's label, else that of an EKS node group, whose values are written otherwise.
+// capacityType returns Karpenter's label, or that of an EKS node group, whose values are spelled differently.
 func (x *nodeEntry) capacityType() string {
 	if x.label(labelCompute) == "fargate" {
 		return "fargate"

@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// Sort is an order of rows: a field, a resource (by the share that is asked for), age, price, pods, ready-in, or a
-// label. eks-node-viewer's names mean what they mean there: creation, eks-node-viewer/node-age,
+// Sort is an order of rows: by a field, a resource (by its requested share), age, price, pods, ready-in, or a label.
+// eks-node-viewer's names mean what they mean there: creation, eks-node-viewer/node-age,
 // eks-node-viewer/node-cpu-usage ….
 type Sort struct {
 	Key  string
 	Desc bool
 }
 
-// Keys of Sort that are no fields.
+// Keys of Sort that are not fields.
 const (
 	SortAge     = "age" // youngest first
 	SortPrice   = "price"
 	SortPods    = "pods"
 	SortReadyIn = "ready-in"
+	SortName    = "name" // of namespaces and workloads
 )
 
-// ParseSort reads a key with =asc (the default) or =dsc behind it.
+// ParseSort parses a key that =asc (the default) or =dsc may follow.
 func ParseSort(text string) Sort {
 	s := Sort{Key: text}
 	if key, ok := strings.CutSuffix(text, "=asc"); ok {
@@ -43,7 +44,7 @@ func ParseSort(text string) Sort {
 	return s
 }
 
-// String is what ParseSort reads.
+// String returns the text that ParseSort parses.
 func (s Sort) String() string {
 	if s.Desc {
 		return s.Key + "=dsc"
@@ -51,7 +52,7 @@ func (s Sort) String() string {
 	return s.Key + "=asc"
 }
 
-// rank is what a row is ordered by: group, number, text, name.
+// rank is what a row is sorted by: group, number, text, name.
 type rank[T any] struct {
 	group  string
 	number float64
@@ -60,7 +61,7 @@ type rank[T any] struct {
 	of     T
 }
 
-// sorted orders ranks: by group, then as is wished; equal rows by name.
+// sorted sorts ranks by group, then as s says, then by name.
 func sorted[T any](ranks []rank[T], s Sort) {
 	sign := 1
 	if s.Desc {
@@ -81,7 +82,7 @@ func sorted[T any](ranks []rank[T], s Sort) {
 	})
 }
 
-// ranked is a node with what it is ordered by.
+// ranked returns the rank of a node.
 func ranked(x *nodeEntry, q *Query, resources []string) rank[*nodeEntry] {
 	r := rank[*nodeEntry]{of: x, name: x.name()}
 	if q.Group != "" {
@@ -110,7 +111,7 @@ func ranked(x *nodeEntry, q *Query, resources []string) rank[*nodeEntry] {
 
 func seconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
-// Share is used of offered, 0 if nothing is offered.
+// Share returns used as a share of offered, 0 if nothing is offered.
 func Share(used, offered int64) float64 {
 	if offered <= 0 {
 		return 0
@@ -118,7 +119,7 @@ func Share(used, offered int64) float64 {
 	return float64(used) / float64(offered)
 }
 
-// Natural compares texts as people count: ip-10-0-9-1 is before ip-10-0-10-1.
+// Natural compares texts with numbers by value: ip-10-0-9-1 comes before ip-10-0-10-1.
 func Natural(a, b string) int {
 	for a != "" && b != "" {
 		i, j := digits(a), digits(b)
@@ -138,7 +139,7 @@ func Natural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits is how many digits a text begins with.
+// digits returns how many digits a text begins with.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= '0' && s[n] <= '9' {

@@ -1,14 +1,14 @@
 package view
 
-// Sums are nodes taken together.
+// Sums are sums over nodes.
 type Sums struct {
-	Rows        int   // rows: Nodes, and NodeClaims whose Node is not there yet
+	Rows        int   // Nodes, and NodeClaims that have no Node yet
 	Nodes       int   // those with a Node
-	NotReady    int   // on their way, or not ready any more
+	NotReady    int   // launching, or not ready any more
 	Going       int   // being deleted, disrupted or interrupted
-	Unpriced    int   // those whose price is not known
-	Pods        int   // that are bound to them
-	Price       int64 // of those whose price is known, millionths of a dollar an hour
+	Unpriced    int   // those whose price is unknown
+	Pods        int   // bound to them
+	Price       int64 // of those whose price is known, in millionths of a dollar an hour
 	Requests    Amounts
 	Allocatable Amounts
 }
@@ -25,7 +25,7 @@ func (s *Sums) add(o *Sums, sign int) {
 	s.Allocatable.add(&o.Allocatable, int64(sign))
 }
 
-// sums are those of one node.
+// sums returns the Sums of one node.
 func (x *nodeEntry) sums() Sums {
 	s := Sums{Rows: 1, Price: x.price(), Allocatable: x.allocatable()}
 	if x.node != nil {
@@ -38,24 +38,24 @@ func (x *nodeEntry) sums() Sums {
 		s.NotReady = 1
 	}
 	if s.Price == 0 && !x.microVM() && (x.claim == nil || x.node != nil || !x.claim.Launched.IsZero()) {
-		s.Unpriced = 1 // what is not launched yet costs nothing, and a microVM costs what its host costs
+		s.Unpriced = 1 // what is not launched yet costs nothing, and a microVM's cost is part of its host's
 	}
 	return s
 }
 
-// Totals are a cluster's.
+// Totals are the sums of a cluster.
 type Totals struct {
 	Sums
-	Waiting    int // pods without a place, gated ones included
-	Pending    int // pods in that phase, those with a place included
+	Waiting    int // pods without a node, including gated ones
+	Pending    int // pods in that phase, including those with a node
 	Running    int
-	Bound      int // pods with a place that have not ended
+	Bound      int // pods with a node that have not ended
 	PoolCount  int
-	Notes      []string // what the people who look should know, sorted
-	OnTheirWay int      // NodeClaims whose Node is not there yet
+	Notes      []string // what viewers should know, sorted by source
+	OnTheirWay int      // NodeClaims that have no Node yet
 }
 
-// Totals are the sums over all nodes and pods. They are kept, not computed.
+// Totals returns the sums over all nodes and pods. They are maintained as facts change, not computed.
 func (m *Model) Totals() Totals {
 	m.mu.Lock()
 	defer m.mu.Unlock()

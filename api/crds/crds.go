@@ -1,7 +1,8 @@
-// Package crds holds the custom resource definitions of the kinds in api, made by `make generate` from their Go types.
+// Package crds holds the custom resource definitions of the kinds in api. `make generate-api` makes them from the
+// Go types.
 package crds
 
-import _ "embed" // the definitions are files
+import _ "embed" // for the YAML files below
 
 // FargateProfile is the definition of fargateprofiles.nodeless.sh, in YAML.
 //

@@ -2,7 +2,7 @@ package eksv1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CNINode says that a node's network is EKS Auto Mode's. It has the node's name and goes with it.
+// CNINode marks a node whose network EKS Auto Mode manages. It has the node's name and is deleted with the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=cninodes,scope=Cluster,shortName=cnd
@@ -15,18 +15,24 @@ type CNINode struct {
 	Spec CNINodeSpec `json:"spec,omitempty"`
 }
 
-// CNINodeSpec lists what the node's network can do besides giving addresses. Auto Mode has no such feature: it knows no
-// security groups for pods and no custom networking.
+// CNINodeSpec lists the optional features of the node's network. Auto Mode has none: it supports neither security
+// groups for pods nor custom networking.
 type CNINodeSpec struct {
+	// Features are the optional features of the node's network.
+	//
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Features []CNINodeFeature `json:"features,omitempty"`
 }
 
-// CNINodeFeature is one ability of a node's network.
+// CNINodeFeature is an optional feature of a node's network.
 type CNINodeFeature struct {
+	// Name of the feature.
+	//
 	// +required
 	Name string `json:"name"`
+	// Value is the feature's setting, if it has one.
+	//
 	// +optional
 	Value string `json:"value,omitempty"`
 }

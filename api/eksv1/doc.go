@@ -1,6 +1,6 @@
-// Package eksv1 holds the kinds of EKS Auto Mode, group eks.amazonaws.com: NodeClass, the configuration of nodes whose
-// image and kubelet EKS determines, and CNINode, a node's network. The fields are those that AWS documents (Amazon EKS
-// user guide, "Create a Node Class for Amazon EKS"); the definitions are Nodeless's own.
+// Package eksv1 holds the kinds of EKS Auto Mode, group eks.amazonaws.com: NodeClass, which configures nodes whose
+// image and kubelet EKS chooses, and CNINode, which describes a node's network. The fields are those that AWS documents
+// (Amazon EKS user guide, "Create a Node Class for Amazon EKS"); the definitions are Nodeless's own.
 //
 // +kubebuilder:object:generate=true
 // +groupName=eks.amazonaws.com
@@ -21,17 +21,17 @@ var GroupVersion = schema.GroupVersion{Group: "eks.amazonaws.com", Version: "v1"
 // Kind is the kind of NodeClass.
 const Kind = "NodeClass"
 
-// TerminationFinalizer keeps a NodeClass as long as instances of it exist.
+// TerminationFinalizer keeps a NodeClass until no NodeClaim uses it.
 const TerminationFinalizer = "eks.amazonaws.com/termination"
 
-// LabelComputeType is the label of every node of Auto Mode, with the value ComputeTypeAuto.
+// LabelComputeType is a label of every Auto Mode node; its value is ComputeTypeAuto.
 const (
 	LabelComputeType = "eks.amazonaws.com/compute-type"
 	ComputeTypeAuto  = "auto"
 )
 
-// Label returns the name that a label of EC2's instance types has on nodes of Auto Mode: Karpenter's under EKS's prefix
-// (Amazon EKS user guide, "Create a Node Pool for EKS Auto Mode", supported labels). Other labels keep theirs.
+// Label returns the key that an instance type's label has on Auto Mode nodes: Karpenter's key with EKS's prefix (Amazon
+// EKS user guide, "Create a Node Pool for EKS Auto Mode", supported labels). It returns other keys unchanged.
 func Label(key string) string {
 	if name, ok := strings.CutPrefix(key, "karpenter.k8s.aws/instance-"); ok {
 		return GroupVersion.Group + "/instance-" + name

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeClass configures the instances of EKS Auto Mode. What it has no field for, such as the image, is determined for
-// the user: nodes boot Bottlerocket, have the instance ID as their name and take at most 110 pods.
+// NodeClass configures the instances of EKS Auto Mode. Settings without a field, such as the image, are fixed: nodes
+// boot Bottlerocket, have the instance ID as their name and run at most 110 pods.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -21,7 +21,8 @@ type NodeClass struct {
 
 	// +required
 	Spec NodeClassSpec `json:"spec"`
-	// Status shows what the spec was resolved to. EKS shows less: images and their requirements are Nodeless's addition.
+	// Status shows what the spec resolves to. Images and their requirements are Nodeless's addition; EKS does not show
+	// them.
 	Status ec2v1.EC2NodeClassStatus `json:"status,omitempty"`
 }
 
@@ -38,14 +39,14 @@ type NodeClassList struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="must specify exactly one of ['role', 'instanceProfile']"
 type NodeClassSpec struct {
-	// Role is the name or the ARN of the IAM role of nodes.
+	// Role is the name or ARN of the nodes' IAM role.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +optional
 	Role string `json:"role,omitempty"`
 
-	// InstanceProfile is the name of an instance profile that has the role of nodes.
+	// InstanceProfile is the name of an instance profile with the nodes' role.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -66,22 +67,22 @@ type NodeClassSpec struct {
 	// +required
 	SecurityGroupSelectorTerms []SecurityGroupSelectorTerm `json:"securityGroupSelectorTerms"`
 
-	// SNATPolicy says how the source port of traffic that leaves the VPC is chosen. It is accepted for EKS's sake: what
-	// the VPC CNI does is not decided here.
+	// SNATPolicy determines how the source port of traffic that leaves the VPC is chosen. It is accepted for
+	// compatibility with EKS and has no effect: Nodeless does not configure the VPC CNI.
 	//
 	// +kubebuilder:validation:Enum=Random;Disabled
 	// +kubebuilder:default=Random
 	// +optional
 	SNATPolicy string `json:"snatPolicy,omitempty"`
 
-	// NetworkPolicy is what applies to pods that no NetworkPolicy selects. It is accepted as snatPolicy is.
+	// NetworkPolicy is the policy for pods that no NetworkPolicy selects. Like snatPolicy, it has no effect.
 	//
 	// +kubebuilder:validation:Enum=DefaultAllow;DefaultDeny
 	// +kubebuilder:default=DefaultAllow
 	// +optional
 	NetworkPolicy string `json:"networkPolicy,omitempty"`
 
-	// NetworkPolicyEventLogs turns the logs of network policies on. It is accepted as snatPolicy is.
+	// NetworkPolicyEventLogs enables the logs of network policies. Like snatPolicy, it has no effect.
 	//
 	// +kubebuilder:validation:Enum=Enabled;Disabled
 	// +kubebuilder:default=Disabled
@@ -94,7 +95,7 @@ type NodeClassSpec struct {
 	// +optional
 	EphemeralStorage *EphemeralStorage `json:"ephemeralStorage,omitempty"`
 
-	// AdvancedNetworking has further settings of the network.
+	// AdvancedNetworking has further network settings.
 	//
 	// +optional
 	AdvancedNetworking *AdvancedNetworking `json:"advancedNetworking,omitempty"`
@@ -120,7 +121,7 @@ type NodeClassSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.tags) != has(self.id)",message="expected exactly one of ['tags', 'id']"
 type SubnetSelectorTerm struct {
-	// Tags of the subnet; the value * matches any.
+	// Tags of the subnet; * matches any value.
 	//
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=20
@@ -137,7 +138,7 @@ type SubnetSelectorTerm struct {
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.tags), has(self.id), has(self.name)].filter(x, x).size() == 1",message="expected exactly one of ['tags', 'id', 'name']"
 type SecurityGroupSelectorTerm struct {
-	// Tags of the security group; the value * matches any.
+	// Tags of the security group; * matches any value.
 	//
 	// +kubebuilder:validation:MinProperties=1
 	// +kubebuilder:validation:MaxProperties=20
@@ -148,7 +149,7 @@ type SecurityGroupSelectorTerm struct {
 	// +kubebuilder:validation:Pattern=`^sg-[0-9a-z]+$`
 	// +optional
 	ID string `json:"id,omitempty"`
-	// Name of the security group, which is not its tag Name.
+	// Name of the security group. This is not its tag Name.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
@@ -179,7 +180,7 @@ type EphemeralStorage struct {
 	// +kubebuilder:default=125
 	// +optional
 	Throughput *int64 `json:"throughput,omitempty"`
-	// KMSKeyID is the ID, alias or ARN of the key that encrypts the volumes; without one AWS's own does.
+	// KMSKeyID is the ID, alias or ARN of the KMS key that encrypts the volumes; the default is AWS's own key.
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -187,14 +188,14 @@ type EphemeralStorage struct {
 	KMSKeyID *string `json:"kmsKeyID,omitempty"`
 }
 
-// AdvancedNetworking has further settings of the network.
+// AdvancedNetworking has further network settings.
 type AdvancedNetworking struct {
-	// AssociatePublicIPAddress says whether nodes get a public IPv4 address; by default their subnet decides.
+	// AssociatePublicIPAddress determines whether nodes get a public IPv4 address; by default their subnet decides.
 	//
 	// +optional
 	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
-	// IPv4PrefixSize is how pods get addresses. Auto: in prefixes of 16, which lets every node take 110 pods. 32: one by
-	// one, so that the number of pods follows from the network interfaces of the instance type.
+	// IPv4PrefixSize determines how pods get addresses. Auto: in prefixes of 16 addresses, for up to 110 pods per node.
+	// 32: one by one, so that the network interfaces of the instance type limit the number of pods.
 	//
 	// +kubebuilder:validation:Enum=Auto;"32"
 	// +kubebuilder:default=Auto
@@ -214,7 +215,7 @@ type AdvancedNetworking struct {
 	NoProxy []string `json:"noProxy,omitempty"`
 }
 
-// CertificateBundle is certificates that nodes trust.
+// CertificateBundle is a bundle of certificates that nodes trust.
 type CertificateBundle struct {
 	// Name of the bundle.
 	//

@@ -4,9 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DecisionLog is one piece of the log of Nodeless's decisions and their outcomes. The number of pieces is limited; the
-// newest takes the name of the oldest. Only the controller writes it; "nodeless why", "nodeless decisions" and
-// "nodeless savings" read it.
+// DecisionLog is one piece of the log of Nodeless's decisions and their outcomes. The number of pieces is limited: at
+// the limit, a new piece replaces the oldest and takes its name. Only the controller writes the log; "nodeless why",
+// "nodeless decisions" and "nodeless savings" read it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=decisionlogs,scope=Cluster,categories=nodeless
@@ -26,9 +26,10 @@ type DecisionLog struct {
 	//
 	// +kubebuilder:validation:Minimum=0
 	Entries int32 `json:"entries"`
-	// From and To are the times of the first and the last entry.
+	// From is the time of the first entry.
 	From metav1.Time `json:"from"`
-	To   metav1.Time `json:"to"`
+	// To is the time of the last entry.
+	To metav1.Time `json:"to"`
 	// Data holds the entries: JSON, one per line, compressed with gzip.
 	//
 	// +kubebuilder:validation:MaxLength=1048576

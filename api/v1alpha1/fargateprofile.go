@@ -9,8 +9,8 @@ import (
 // FargateScheduler is the schedulerName of pods that run in microVMs of their own.
 const FargateScheduler = "fargate-scheduler"
 
-// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It has the semantics of a
-// Fargate profile of EKS; the fields document what goes beyond.
+// FargateProfile selects pods that each run in a microVM of their own, which is their Node. It works like a Fargate
+// profile of EKS; the fields document what Nodeless adds.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -58,16 +58,16 @@ type FargateProfileSpec struct {
 	// +optional
 	Selectors []FargateProfileSelector `json:"selectors,omitempty"`
 
-	// Sizing is the size of a pod's microVM. Fargate: the smallest of Fargate's sizes that holds the requests and 256 MiB.
-	// Exact: the requests and what the guest itself needs.
+	// Sizing determines the size of a pod's microVM. Fargate: the smallest of Fargate's sizes that holds the requests
+	// plus 256 MiB. Exact: the requests plus what the guest itself needs.
 	//
 	// +kubebuilder:default=Fargate
 	// +optional
 	Sizing Sizing `json:"sizing,omitempty"`
 
 	// Engine runs the microVM. Auto: KVM where it works, otherwise TCG, which is emulation: slow, and no security
-	// boundary. Namespace: Linux namespaces instead of a virtual machine, which are no security boundary at all, on hosts
-	// started with --engine namespace; Auto never selects it.
+	// boundary. Namespace: Linux namespaces instead of a virtual machine, which are no security boundary at all.
+	// Namespace needs hosts started with --engine namespace; Auto never selects it.
 	//
 	// +kubebuilder:default=Auto
 	// +optional
@@ -75,13 +75,13 @@ type FargateProfileSpec struct {
 
 	// Restrictions determine which pods are refused. Fargate: those that Fargate refuses, such as privileged ones. None:
 	// only those that a microVM cannot run; privileged, hostPID and the like then refer to the pod's own kernel. The
-	// default is None with sizing: Exact, and Fargate otherwise and with engine: Namespace, where the kernel is the
-	// host's.
+	// default is None with sizing: Exact, unless engine is Namespace, which shares the host's kernel; otherwise it is
+	// Fargate.
 	//
 	// +optional
 	Restrictions Restrictions `json:"restrictions,omitempty"`
 
-	// Storage configures the disk to which containers write.
+	// Storage configures the disk that containers write to.
 	//
 	// +optional
 	Storage *FargateProfileStorage `json:"storage,omitempty"`
@@ -92,7 +92,7 @@ type FargateProfileSpec struct {
 	// +optional
 	Logging *FargateProfileLogging `json:"logging,omitempty"`
 
-	// Limits bound the total resources of all pods of the profile. Pods beyond them stay pending.
+	// Limits bound the total resources of all pods of the profile. Pods that would exceed them stay pending.
 	//
 	// +optional
 	Limits *FargateProfileLimits `json:"limits,omitempty"`
@@ -100,11 +100,11 @@ type FargateProfileSpec struct {
 
 // FargateProfileLimits bound the total resources of all pods of a profile.
 type FargateProfileLimits struct {
-	// CPU of all microVMs.
+	// CPU is the total CPU of all microVMs.
 	//
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
-	// Memory of all microVMs.
+	// Memory is the total memory of all microVMs.
 	//
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
@@ -117,7 +117,7 @@ type FargateProfileLimits struct {
 
 // FargateProfileSelector selects pods by namespace and labels; both must match.
 type FargateProfileSelector struct {
-	// Namespace is a name; * stands for any characters, ? for one.
+	// Namespace of the pods; * stands for any characters, ? for one.
 	//
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="size(self) == 0 || self.matches('^[a-z0-9*?]([-a-z0-9*?]*[a-z0-9*?])?$')",message="a namespace consists of lower case letters, digits and '-', and may have the wildcards '*' and '?'"
@@ -145,7 +145,7 @@ type Sizing string
 // The values of Sizing.
 const (
 	SizingFargate Sizing = "Fargate" // a row of Fargate's table
-	SizingExact   Sizing = "Exact"   // what the pod asks for, and the guest's own need
+	SizingExact   Sizing = "Exact"   // the pod's requests plus what the guest itself needs
 )
 
 // Engine runs a microVM.
@@ -172,10 +172,10 @@ const (
 	RestrictionsNone    Restrictions = "None"
 )
 
-// FargateProfileStorage configures the disk to which containers write.
+// FargateProfileStorage configures the disk that containers write to.
 type FargateProfileStorage struct {
-	// Ephemeral is the disk of a pod that requests none; the default is 20Gi, as on Fargate. Space is allocated when it is
-	// written.
+	// Ephemeral is the disk size of a pod that requests no ephemeral storage; the default is 20Gi, as on Fargate. Space
+	// is allocated when it is written.
 	//
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self > 0 : quantity(self).isGreaterThan(quantity('0')) && quantity(self).compareTo(quantity('175Gi')) <= 0",message="ephemeral storage is above 0 and at most 175Gi"
 	// +optional
@@ -184,7 +184,8 @@ type FargateProfileStorage struct {
 
 // FargateProfileLogging configures the log router.
 type FargateProfileLogging struct {
-	// Router is ConfigMap to use the ConfigMap aws-logging if it exists, or Disabled.
+	// Router selects the log router. ConfigMap: the one that the ConfigMap aws-logging configures, if that exists.
+	// Disabled: none.
 	//
 	// +kubebuilder:default=ConfigMap
 	// +optional
@@ -208,7 +209,7 @@ type FargateProfileStatus struct {
 	//
 	// +optional
 	Pods int32 `json:"pods"`
-	// Pending is the number of pods that wait for one, including refused ones.
+	// Pending is the number of pods that wait for a microVM, including refused pods.
 	//
 	// +optional
 	Pending int32 `json:"pending"`
@@ -229,7 +230,7 @@ const (
 	ConditionReady = "Ready" // pods of the profile get microVMs
 
 	ReasonHostsReady = "HostsReady" // there is a microVM host for the profile's engine
-	ReasonNoHost     = "NoHost"     // there is none
+	ReasonNoHost     = "NoHost"     // there is no such host
 )
 
 // Restricted returns the effective restrictions: those of the spec, or the default for the sizing.
@@ -237,7 +238,7 @@ func (s *FargateProfileSpec) Restricted() Restrictions {
 	switch {
 	case s.Restrictions != "":
 		return s.Restrictions
-	case s.Sizing == SizingExact && s.Engine != EngineNamespace: // whose kernel is not the pod's
+	case s.Sizing == SizingExact && s.Engine != EngineNamespace: // Namespace: the host's kernel
 		return RestrictionsNone
 	}
 	return RestrictionsFargate

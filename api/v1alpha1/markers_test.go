@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A marker of controller-gen is a line of its own. One that was wrapped together with others would silently drop its
-// validation from the definition.
+// A controller-gen marker is on a line of its own. A marker that is wrapped together with others would silently drop
+// its validation from the definition.
 func TestEveryMarkerIsALineOfItsOwn(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MicroVMHost is a host that runs pods of FargateProfiles in microVMs. It is in a namespace of its own,
-// nodeless-host-NAME, the only one to which the host may write; one in another namespace is ignored.
+// MicroVMHost is a host that runs pods of FargateProfiles in microVMs. Each has its own namespace, nodeless-host-NAME,
+// the only one that the host may write to. A MicroVMHost in any other namespace is ignored.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -27,8 +27,8 @@ type MicroVMHost struct {
 	Status MicroVMHostStatus `json:"status,omitempty"`
 }
 
-// AnnotationOwnHost is "true" on the MicroVMHost of the instance on which the controller itself runs, as with "nodeless
-// up": nobody joins by its name.
+// AnnotationOwnHost is "true" on the MicroVMHost of the machine that the controller itself runs on, as with "nodeless
+// up". No other host can join under its name.
 const AnnotationOwnHost = "nodeless.sh/own-host"
 
 // MicroVMHostList is a list of hosts.
@@ -40,16 +40,16 @@ type MicroVMHostList struct {
 	Items           []MicroVMHost `json:"items"`
 }
 
-// MicroVMHostSpec is what the cluster determines about a host.
+// MicroVMHostSpec is what the cluster decides about a host.
 type MicroVMHostSpec struct {
-	// PodCIDR is the address range of the host's microVMs, which no two hosts share.
+	// PodCIDR is the address range of the host's microVMs. Each host has its own.
 	//
 	// +required
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="the addresses of a host's microVMs stay; remove the host and add it again"
 	PodCIDR string `json:"podCIDR"`
 
-	// Unschedulable keeps new pods away; running pods continue.
+	// Unschedulable keeps new pods off the host; running pods continue.
 	//
 	// +optional
 	Unschedulable bool `json:"unschedulable,omitempty"`
@@ -57,39 +57,45 @@ type MicroVMHostSpec struct {
 
 // MicroVMHostStatus is what a host reports about itself.
 type MicroVMHostStatus struct {
-	// Ready reports whether the host can run microVMs now. If it is neither ready nor starting, message says why.
-	Ready    bool   `json:"ready,omitempty"`
-	Starting bool   `json:"starting,omitempty"`
-	Message  string `json:"message,omitempty"`
+	// Ready reports whether the host can run microVMs now.
+	Ready bool `json:"ready,omitempty"`
+	// Starting reports that the host does not yet know whether it is ready.
+	Starting bool `json:"starting,omitempty"`
+	// Message is why the host is neither ready nor starting.
+	Message string `json:"message,omitempty"`
 
-	// Heartbeat is the time of the last heartbeat by the host's own clock. Only its changes matter.
+	// Heartbeat is the time of the last heartbeat by the host's own clock. Only changes of it matter, not its value.
 	Heartbeat *metav1.MicroTime `json:"heartbeat,omitempty"`
 
 	// Engine is KVM, TCG or Namespace.
 	Engine string `json:"engine,omitempty"`
-	// Architecture as in kubernetes.io/arch.
+	// Architecture of the CPU, as in the label kubernetes.io/arch.
 	Architecture string `json:"architecture,omitempty"`
-	Region       string `json:"region,omitempty"`
-	Zone         string `json:"zone,omitempty"`
+	// Region of the microVMs' Nodes.
+	Region string `json:"region,omitempty"`
+	// Zone of the microVMs' Nodes.
+	Zone string `json:"zone,omitempty"`
 	// Capacity is the total that microVMs may use: cpu, memory, pods.
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// KubeletVersion and KernelVersion are those of the microVMs' Nodes.
+	// KubeletVersion of the microVMs' Nodes.
 	KubeletVersion string `json:"kubeletVersion,omitempty"`
-	KernelVersion  string `json:"kernelVersion,omitempty"`
+	// KernelVersion of the microVMs' Nodes.
+	KernelVersion string `json:"kernelVersion,omitempty"`
 
-	// Address is where API servers reach the host. It serves the kubelet API of the microVM with the n-th address of
-	// podCIDR at port kubeletPort + n, or with kubeletPort 0 where the microVM's Node says.
-	Address     string `json:"address,omitempty"`
-	KubeletPort int32  `json:"kubeletPort,omitempty"`
-	// OverlayPort is the UDP port at address that receives packets from other hosts for the microVMs (WireGuard). 0:
-	// the microVMs use user-mode networking and cannot be reached.
+	// Address is where API servers reach the host.
+	Address string `json:"address,omitempty"`
+	// KubeletPort determines where the host serves the kubelet APIs: at address, port kubeletPort + n, for the microVM
+	// with the n-th address of podCIDR. 0: the microVM's Node says where.
+	KubeletPort int32 `json:"kubeletPort,omitempty"`
+	// OverlayPort is the UDP port at address that receives packets from other hosts for the microVMs (WireGuard). 0: the
+	// microVMs use user-mode networking and cannot be reached.
 	OverlayPort int32 `json:"overlayPort,omitempty"`
-	// OverlayPublicKey is the host's WireGuard key, in base64.
+	// OverlayPublicKey is the host's public WireGuard key, in base64.
 	OverlayPublicKey string `json:"overlayPublicKey,omitempty"`
 }
 
-// MicroVM is a pod on a MicroVMHost: the scheduler writes the spec, the host the status. Deleting it ends the pod at
-// once.
+// MicroVM is a pod on a MicroVMHost. The scheduler writes the spec, the host the status. Deleting a MicroVM ends its
+// pod at once.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -119,7 +125,8 @@ type MicroVMList struct {
 
 // MicroVMSpec is what the host runs.
 type MicroVMSpec struct {
-	// Pod is a copy of the pod; its metadata follow the pod's.
+	// Pod is a copy of the pod. Its metadata, its spec and the conditions of its readiness gates are kept up to date with
+	// the pod's.
 	//
 	// +required
 	// +kubebuilder:validation:Schemaless
@@ -132,7 +139,7 @@ type MicroVMSpec struct {
 	//
 	// +required
 	Size corev1.ResourceList `json:"size"`
-	// StopGraceSeconds ends the pod: its containers have this long after SIGTERM.
+	// StopGraceSeconds, if set, stops the pod: its containers get SIGTERM and have this many seconds to exit.
 	//
 	// +optional
 	StopGraceSeconds *int64 `json:"stopGraceSeconds,omitempty"`
@@ -144,7 +151,7 @@ type MicroVMStatus struct {
 	Address string `json:"address,omitempty"`
 	// Error is why the microVM could not be started.
 	Error string `json:"error,omitempty"`
-	// Ended reports that no container runs and none will be started.
+	// Ended reports that no container is running and none will be started.
 	Ended bool `json:"ended,omitempty"`
 	// Pod is the status of the pod, as a kubelet would write it.
 	//
@@ -155,7 +162,7 @@ type MicroVMStatus struct {
 	Pod *corev1.PodStatus `json:"pod,omitempty"`
 }
 
-// FinalizerMicroVM keeps a MicroVM until its host has removed everything of it.
+// FinalizerMicroVM keeps a MicroVM until its host has removed everything that belongs to it.
 const FinalizerMicroVM = "nodeless.sh/microvm"
 
 // HostNamespace returns the namespace of a host.

@@ -5,8 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeGroup is an Auto Scaling group of EC2 whose size Nodeless sets. NodePools refer to it as their node class: its
-// launch template and its tags say what its nodes are, its minimum and maximum how many there may be.
+// NodeGroup is an EC2 Auto Scaling group whose size Nodeless sets. NodePools refer to it as their node class. The
+// group's launch template (or launch configuration) and tags determine what its nodes are, and its minimum and maximum
+// how many there may be.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -47,30 +48,36 @@ type NodeGroupSpec struct {
 	AutoScalingGroupName string `json:"autoScalingGroupName"`
 }
 
-// NodeGroupStatus is what AWS says about the group.
+// NodeGroupStatus is what AWS reports about the group.
 type NodeGroupStatus struct {
-	// MinSize, MaxSize and DesiredSize are the group's, in instances.
-	MinSize     int32 `json:"minSize,omitempty"`
-	MaxSize     int32 `json:"maxSize,omitempty"`
+	// MinSize is the group's minimum size, in instances.
+	MinSize int32 `json:"minSize,omitempty"`
+	// MaxSize is the group's maximum size, in instances.
+	MaxSize int32 `json:"maxSize,omitempty"`
+	// DesiredSize is the group's desired size, in instances.
 	DesiredSize int32 `json:"desiredSize,omitempty"`
-	// Instances is how many instances the group has, those that are starting or ending included.
+	// Instances is the number of instances in the group, including those that are starting or terminating.
 	Instances int32 `json:"instances,omitempty"`
 
-	// InstanceTypes are those that the group may launch, in its own order. Of several, pods are given no more room than
-	// the smallest has.
+	// InstanceTypes are the types that the group may launch, in its own order. If there are several, Nodeless plans with
+	// the smallest amount of each resource among them.
 	InstanceTypes []string `json:"instanceTypes,omitempty"`
-	// CapacityTypes are on-demand, spot, or both.
+	// CapacityTypes are the capacity types that the group launches: on-demand, spot, or both.
 	CapacityTypes []string `json:"capacityTypes,omitempty"`
-	// Subnets are where the group launches.
+	// Subnets are the subnets that the group launches instances in.
 	Subnets []NodeGroupSubnet `json:"subnets,omitempty"`
-	// ImageID is the AMI of the launch template.
+	// ImageID is the AMI of the launch template or launch configuration.
 	ImageID string `json:"imageID,omitempty"`
 
-	// Labels, Taints and Resources are those of the tags k8s.io/cluster-autoscaler/node-template/….
-	Labels    map[string]string   `json:"labels,omitempty"`
-	Taints    []corev1.Taint      `json:"taints,omitempty"`
+	// Labels of the nodes, from the group's tags k8s.io/cluster-autoscaler/node-template/label/….
+	Labels map[string]string `json:"labels,omitempty"`
+	// Taints of the nodes, from the group's tags k8s.io/cluster-autoscaler/node-template/taint/….
+	Taints []corev1.Taint `json:"taints,omitempty"`
+	// Resources of the nodes, from the group's tags k8s.io/cluster-autoscaler/node-template/resources/….
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
+	// Conditions: GroupFound, TemplateFound and Ready.
+	//
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -78,29 +85,38 @@ type NodeGroupStatus struct {
 
 // NodeGroupSubnet is a subnet of a group.
 type NodeGroupSubnet struct {
-	ID     string `json:"id"`
-	Zone   string `json:"zone"`
+	// ID of the subnet.
+	ID string `json:"id"`
+	// Zone is the name of the subnet's availability zone, such as us-west-2a.
+	Zone string `json:"zone"`
+	// ZoneID is the ID of the availability zone, such as usw2-az1.
 	ZoneID string `json:"zoneID,omitempty"`
 }
 
 // NodeGroupKind is the kind of a NodeGroup.
 const NodeGroupKind = "NodeGroup"
 
-// FinalizerNodeGroup keeps a NodeGroup until no NodeClaim needs it any more.
+// IsNodeGroup reports whether a group and kind, such as those of a NodeClaim's nodeClassRef, are those of NodeGroups.
+func IsNodeGroup(group, kind string) bool {
+	return group == GroupVersion.Group && kind == NodeGroupKind
+}
+
+// FinalizerNodeGroup keeps a NodeGroup until no NodeClaim uses it.
 const FinalizerNodeGroup = "nodeless.sh/node-group"
 
-// Conditions of a NodeGroup beside Ready.
+// Conditions of a NodeGroup besides Ready.
 const (
-	ConditionGroupFound    = "GroupFound"    // the Auto Scaling group is there and can be sized
-	ConditionTemplateFound = "TemplateFound" // what it launches is known
+	ConditionGroupFound    = "GroupFound"    // the Auto Scaling group exists and can be sized
+	ConditionTemplateFound = "TemplateFound" // what the group launches is known
 )
 
 // LabelDiscovered is "true" on a NodeGroup that was created for a group with the tags of --node-group-auto-discovery.
-// It is removed when the group no longer has them.
+// The NodeGroup is deleted when the group no longer has these tags.
 const LabelDiscovered = "nodeless.sh/discovered"
 
-// LabelNodeGroup is on a NodePool that was created for a NodeGroup and names it.
+// LabelNodeGroup is the label of a NodePool that was created for a NodeGroup; its value is the NodeGroup's name.
 const LabelNodeGroup = "nodeless.sh/node-group"
 
-// AnnotationInstance is on a NodeClaim that was created for an instance of a group that was there already.
+// AnnotationInstance is the annotation of a NodeClaim that was created for an existing instance of a group; its value
+// is the instance ID.
 const AnnotationInstance = "nodeless.sh/adopts-instance"

@@ -1,6 +1,6 @@
 // Package vpccni holds the kind ENIConfig of the VPC CNI, group crd.k8s.amazonaws.com. The fields are those that AWS
 // documents (Amazon EKS user guide, "Deploy Pods in alternate subnets with custom networking"); the definition is
-// Nodeless's own. On EKS the VPC CNI brings it.
+// Nodeless's own. On EKS the VPC CNI installs it.
 //
 // +kubebuilder:object:generate=true
 // +groupName=crd.k8s.amazonaws.com
@@ -16,7 +16,8 @@ import (
 // GroupVersion is the group and version of ENIConfig.
 var GroupVersion = schema.GroupVersion{Group: "crd.k8s.amazonaws.com", Version: "v1alpha1"}
 
-// ENIConfig says where the interfaces for pods of the nodes that select it are, under custom networking.
+// ENIConfig configures custom networking: it determines the subnet and security groups of the network interfaces for
+// pods on the nodes that select it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=eniconfigs,scope=Cluster
@@ -28,12 +29,12 @@ type ENIConfig struct {
 	Spec ENIConfigSpec `json:"spec,omitempty"`
 }
 
-// ENIConfigSpec is the place of the interfaces in the network.
+// ENIConfigSpec is the subnet and the security groups of the interfaces.
 type ENIConfigSpec struct {
-	// Subnet is the ID of a subnet in the zone of the nodes.
+	// Subnet is the ID of a subnet in the nodes' zone.
 	// +required
 	Subnet string `json:"subnet"`
-	// SecurityGroups are IDs; those of the node if empty.
+	// SecurityGroups are the IDs of security groups; the default is the node's.
 	// +optional
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 }

@@ -1,9 +1,9 @@
-// Command generate makes the catalogue's data file again from the Go modules that have the facts:
+// Command generate regenerates the catalogue's data file from the Go modules that have the facts:
 //
 //	go -C catalog/generate run -mod=mod .
 //
-// It is a module of its own, so that the 96 MB of price data never enter the product's module graph. The output is a
-// function of the modules' versions: the same versions give the same bytes.
+// It is a separate module, so that the 96 MB of price data never enter the product's module graph. The output depends
+// only on the modules' versions: the same versions give the same bytes.
 package main
 
 import (
@@ -71,7 +71,7 @@ func main() {
 	fmt.Printf("%d types, %d left out, %d bytes (%d uncompressed)\n", kept, left, file.Len(), text.Len())
 }
 
-// readInstances reads the data file of the ec2-instances-info module where the module cache has it.
+// readInstances reads the data file of the ec2-instances-info module from the module cache.
 func readInstances() ([]instance, error) {
 	dir, err := moduleDir(infoModule)
 	if err != nil {
@@ -89,7 +89,7 @@ func readInstances() ([]instance, error) {
 	return instances, nil
 }
 
-// karpenterTable reads a table of numbers by type name out of a Go file of Karpenter's provider. The file is read as
+// karpenterTable reads a table of numbers by type name from a Go file of Karpenter's provider. It reads the file as
 // text: compiling its package would pull in most of Karpenter.
 func karpenterTable(file string) (map[string]float64, error) {
 	dir, err := moduleDir(karpenterModule)
@@ -113,7 +113,7 @@ func karpenterTable(file string) (map[string]float64, error) {
 	return numbers, nil
 }
 
-// moduleDir is where the module cache holds a module.
+// moduleDir returns the directory of a module in the module cache.
 func moduleDir(module string) (string, error) {
 	if out, err := exec.Command("go", "mod", "download", module).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("download %s: %w: %s", module, err, out)

@@ -24,7 +24,7 @@ type instance struct {
 	Processor  string              `json:"physical_processor"`
 	GPU        int                 `json:"GPU"`
 	GPUModel   string              `json:"GPU_model"`
-	GPUMemory  float64             `json:"GPU_memory"` // GiB, all together
+	GPUMemory  float64             `json:"GPU_memory"` // GiB, of all GPUs together
 	Network    string              `json:"network_performance"`
 	Baseline   *float64            `json:"base_performance"` // CPU share without credits; nil if not burstable
 	NVMe       bool                `json:"ebs_as_nvme"`
@@ -43,7 +43,7 @@ type instance struct {
 	Pricing map[string]regionPrices `json:"pricing"`
 }
 
-// regionPrices has, beside Linux, other systems and surcharges of other shapes.
+// regionPrices holds the Linux prices. The source also has other systems, and surcharges in other formats.
 type regionPrices struct {
 	Linux struct {
 		OnDemand  string   `json:"ondemand"`
@@ -53,14 +53,15 @@ type regionPrices struct {
 	} `json:"linux"`
 }
 
-// regions are those the catalogue carries.
+// regions are the regions in the catalogue.
 var regions = []string{
 	"ap-northeast-1", "ap-northeast-2", "ap-south-1", "ap-southeast-1", "ap-southeast-2", "ca-central-1", "eu-central-1",
 	"eu-north-1", "eu-west-1", "eu-west-2", "eu-west-3", "sa-east-1", "us-east-1", "us-east-2", "us-west-1", "us-west-2",
 }
 
-// write writes the table: a line with the origin, a line a type (T …), and behind each its prices, a line a region (P
-// …). Columns are explained in catalog/data.go, which reads them.
+// write writes the table: a line with the origin, a line for each type (T …) followed by a line with its prices for
+// each region (P …), and the number of types left out (L …). catalog/data.go, which reads the table, explains the
+// columns.
 func write(w io.Writer, instances []instance, newer, bandwidth map[string]float64) (kept, left int) {
 	var known []string
 	fmt.Fprintf(w, "# %s\n", origin)
@@ -102,7 +103,7 @@ func typeRow(t *instance, bandwidth map[string]float64) ([]string, bool) {
 	l, ok := vpc.Limits[t.Name]
 	enis, ips, branch, hypervisor, metal := 0, 0, 0, "xen", strings.Contains(t.Name, "metal")
 	if t.NVMe {
-		hypervisor = "nitro" // which alone shows EBS volumes as NVMe devices
+		hypervisor = "nitro" // only nitro shows EBS volumes as NVMe devices
 	}
 	switch {
 	case ok:
@@ -135,8 +136,9 @@ func typeRow(t *instance, bandwidth map[string]float64) ([]string, bool) {
 	}, true
 }
 
-// devices are "manufacturer:name:count:MiB each" of GPUs and "manufacturer:name:count:cores each" of accelerators.
-// Neuron cores per device from the AWS Neuron documentation: Inferentia 4, Inferentia2 and Trainium 2.
+// devices returns "manufacturer:name:count:MiB each" of GPUs and "manufacturer:name:count:cores each" of
+// accelerators. Neuron cores per device are from the AWS Neuron documentation: Inferentia 4, Inferentia2 and Trainium
+// 2.
 func devices(t *instance) (gpu, accelerator string) {
 	family, _, _ := strings.Cut(t.Name, ".")
 	switch {
@@ -161,10 +163,10 @@ func devices(t *instance) (gpu, accelerator string) {
 	return fmt.Sprintf("%s:%s:%d:%d", maker, name, t.GPU, int(t.GPUMemory*1024)/t.GPU), ""
 }
 
-// priceRow is a type in a region: zone ids, on-demand price, spot prices over the zones, their average over time,
-// interruption class; prices in micro-dollars. Types without zones or price are not offered there. Newer prices of
-// .metal types are dedicated-tenancy prices, 6 to 10 % too high (aws.amazon.com/ec2/pricing/on-demand), and not
-// taken.
+// priceRow returns a type's row for a region: zone IDs, on-demand price, spot prices over the zones, their average
+// over time, interruption class; prices in micro-dollars. Types without zones or price are not offered there. Newer
+// prices of .metal types are ignored: they are dedicated-tenancy prices, 6 to 10 % too high
+// (aws.amazon.com/ec2/pricing/on-demand).
 func priceRow(t *instance, region string, newer map[string]float64) ([]string, bool) {
 	linux := t.Pricing[region].Linux
 	zones := slices.Clone(t.Zones[region])
@@ -206,8 +208,8 @@ var number = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
 func clock(s string) string { return number.FindString(s) }
 
-// network reads "Up to 12.5 Gigabit" and "4x 100 Gigabit" as Mbit/s; the words of old types as EC2's documentation
-// translates them for comparison.
+// network parses "Up to 12.5 Gigabit" and "4x 100 Gigabit" as Mbit/s. It translates the words for old types as EC2's
+// documentation does for comparison.
 func network(s string) int {
 	switch s {
 	case "Very Low":

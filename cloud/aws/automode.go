@@ -11,16 +11,18 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/engine/model"
 )
 
-// FromNodeClass returns the EC2NodeClass that a NodeClass of EKS Auto Mode stands for: the same role, subnets, security
-// groups and tags; Bottlerocket; the ephemeral storage as Bottlerocket's data volume. Its kind remains NodeClass, by
-// which everything else that Auto Mode does differently is recognized. The result shares nothing with the object.
+// FromNodeClass returns the EC2NodeClass that represents a NodeClass of EKS Auto Mode: the same role, subnets,
+// security groups and tags; Bottlerocket; the ephemeral storage as Bottlerocket's data volume. Its kind remains
+// NodeClass, which identifies it wherever else Auto Mode differs. The result shares nothing with the object.
 func FromNodeClass(n *eksv1.NodeClass) *ec2v1.EC2NodeClass {
 	n = n.DeepCopy()
 	class := &ec2v1.EC2NodeClass{
@@ -62,7 +64,7 @@ func roleName(role string) string {
 	return role
 }
 
-// autoDisks returns Bottlerocket's two volumes. The defaults are those of the definition, for objects that were written
+// autoDisks returns Bottlerocket's two volumes. The defaults are those of the CRD, for objects that were written
 // before it had them.
 func autoDisks(s *eksv1.EphemeralStorage) []*ec2v1.BlockDeviceMapping {
 	if s == nil {
@@ -101,17 +103,18 @@ func autoSettings(network *eksv1.AdvancedNetworking, bundles []eksv1.Certificate
 	return strings.TrimSpace(out.String())
 }
 
-// isAuto reports whether a class stands for a NodeClass of EKS Auto Mode.
+// isAuto reports whether a class represents a NodeClass of EKS Auto Mode.
 func isAuto(class *ec2v1.EC2NodeClass) bool {
 	return class.Kind == eksv1.Kind && strings.HasPrefix(class.APIVersion, eksv1.GroupVersion.Group+"/")
 }
 
-// autoPods returns how many pods a node of Auto Mode takes: what its interfaces can give addresses to, 110 at most.
+// autoPods returns the maximum number of pods on an Auto Mode node: as many as its interfaces have addresses for, up
+// to 110.
 func autoPods(t *catalog.Type, prefixes bool) int64 {
 	return min(catalog.MaxPods(t, 0, prefixes), catalog.AutoModeMaxPods)
 }
 
-// autoKeys returns typeKeys by the names that they have in Auto Mode.
+// autoKeys returns typeKeys by their names in Auto Mode.
 func autoKeys() map[string]bool {
 	out := map[string]bool{eksv1.LabelComputeType: true}
 	for key := range typeKeys {
@@ -120,7 +123,7 @@ func autoKeys() map[string]bool {
 	return out
 }
 
-// autoLabels returns the labels of a type by the names that they have in Auto Mode, and that of Auto Mode itself.
+// autoLabels returns the labels of a type by their names in Auto Mode, and the label of Auto Mode itself.
 func autoLabels(labels map[string]string) map[string]string {
 	out := map[string]string{eksv1.LabelComputeType: eksv1.ComputeTypeAuto}
 	for key, value := range labels {
@@ -156,11 +159,18 @@ func autoSupports(t *ec2types.InstanceTypeInfo) bool {
 	return autoFamilies[family] && cpus(t) > 1 && !slices.Contains([]string{"nano", "micro", "small"}, size)
 }
 
-// nodeLabels returns the labels of a type's instances: EC2's, and those that the options add.
-func (a *account) nodeLabels(t *ec2types.InstanceTypeInfo) map[string]string {
+// nodeLabels returns the labels of a type's instances with an image of a family: EC2's, those that the options add,
+// and those of Windows. They are nil if the image cannot boot on the type: Windows runs on amd64 only.
+func (a *account) nodeLabels(t *ec2types.InstanceTypeInfo, family string) map[string]string {
 	labels := typeLabels(t, a.o.AWS.Region)
 	if a.o.TypeLabels != nil {
 		maps.Copy(labels, a.o.TypeLabels(string(t.InstanceType)))
+	}
+	if year := windowsYear(family); year != "" {
+		if labels[model.LabelArch] != "amd64" {
+			return nil
+		}
+		labels[model.LabelOS], labels[corev1.LabelWindowsBuild] = windowsOS, catalog.WindowsBuilds[year]
 	}
 	return labels
 }

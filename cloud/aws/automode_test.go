@@ -71,7 +71,7 @@ func TestANodeClassStandsForAnEC2NodeClass(t *testing.T) {
 	}
 }
 
-// Labels, sizes and numbers of pods of Auto Mode's nodes.
+// Labels, sizes and pod limits of Auto Mode's nodes.
 func TestTheTypesOfAutoMode(t *testing.T) {
 	types := autoTypes(t, graviton(nil))
 	m6g := types["m6g.large"].Requirements
@@ -110,7 +110,7 @@ func TestTheTypesOfAutoMode(t *testing.T) {
 	}
 }
 
-// What its instances boot with: the instance ID as name, the proxy, and certificates.
+// The user data of Auto Mode's instances: the instance ID as node name, the proxy, and certificates.
 func TestUserDataOfAutoMode(t *testing.T) {
 	class := FromNodeClass(graviton(func(s *eksv1.NodeClassSpec) {
 		s.AdvancedNetworking = &eksv1.AdvancedNetworking{HTTPSProxy: "http://192.0.2.4:3128", NoProxy: []string{".internal"}}
@@ -125,8 +125,8 @@ func TestUserDataOfAutoMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"hostname-override-source = \"instance-id\"", "max-pods = 110", `https-proxy = "http://192.0.2.4:3128"`,
-		`no-proxy = [".internal"]`, "[settings.pki.corp]\ndata = \"UEVN\"\ntrusted = true",
+		"hostname-override-source = 'instance-id'", "max-pods = 110", "https-proxy = 'http://192.0.2.4:3128'",
+		"no-proxy = ['.internal']", "[settings.pki.corp]\ndata = 'UEVN'\ntrusted = true",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("user data lack %s:\n%s", want, text)

@@ -22,7 +22,7 @@ type outcome[T any] struct {
 	err   error
 }
 
-// batcher merges calls about single IDs into calls about many. An ID that occurs twice in a batch is sent once.
+// batcher merges calls for single IDs into calls for many. An ID that occurs twice in a batch is sent once.
 type batcher[T any] struct {
 	ctx  context.Context // ends calls in progress
 	clk  clock.Clock

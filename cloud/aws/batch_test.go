@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Questions that come together are one call; nobody waits longer than batchMax for late-comers.
+// Concurrent requests are merged into one call; none waits longer than batchMax for others.
 func TestBatcherMergesWhatComesTogether(t *testing.T) {
 	clk := clock.NewVirtual(time.Unix(0, 0))
 	var calls [][]string

@@ -14,14 +14,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// BuiltIn returns the instance types that a class allows, as Provider.Catalog does, from the built-in catalogue alone:
-// without calls to AWS, and so without credentials. Prices are those of the catalogue's date; what only EC2 knows, such
-// as EFA, is left out.
+// BuiltIn returns the instance types that a class allows, as Provider.Catalog does, but from the built-in catalogue
+// alone: without calls to AWS, and thus without credentials. Prices are those of the catalogue's date; data that only
+// EC2 has, such as EFA, is missing.
 //
 // The subnets and images of an unresolved class are unknown: BuiltIn then assumes every zone of the region and an image
 // for each architecture, and assumed is true. It fails with cloud.ErrClassNotReady if the class itself is wrong.
 //
-// reservedENIs is how many interfaces of each node pods cannot use.
+// reservedENIs is the number of interfaces of each node that pods cannot use.
 func BuiltIn(class *ec2v1.EC2NodeClass, region string, offers *catalog.Region,
 	reservedENIs int,
 ) (types []model.InstanceType, assumed bool, err error) {
@@ -76,7 +76,7 @@ func builtInOffers(r *catalog.Region) *offers {
 // manufacturerNames are EC2's spellings of manufacturers that distinguish devices.
 var manufacturerNames = map[string]string{"nvidia": "NVIDIA", "amd": "AMD", "habana": "Habana"}
 
-// builtInType returns a type as DescribeInstanceTypes would, as far as this package reads it.
+// builtInType returns the fields of a type that this package reads, as DescribeInstanceTypes would.
 func builtInType(o *catalog.Offer) ec2types.InstanceTypeInfo {
 	t := o.Type
 	most, shared := catalog.EBSVolumes(t)

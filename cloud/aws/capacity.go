@@ -12,21 +12,23 @@ import (
 
 const gib = int64(1) << 30
 
-// sizing is what a class says about the resources of its instances, read once for all types.
+// sizing is the part of a class that determines the resources of its instances, read once for all types.
 type sizing struct {
 	kubelet    catalog.Kubelet
 	interfaces []*ec2v1.NetworkInterface
-	disks      int  // EBS volumes of the instance's own
+	disks      int  // the instance's own EBS volumes
 	auto       bool // the nodes are EKS Auto Mode's
 }
 
 func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	disk, bottlerocket := diskBytes(class), class.AMIFamily() == ec2v1.AMIFamilyBottlerocket
+	windows := windowsYear(class.AMIFamily()) != ""
 	s := sizing{interfaces: class.Spec.NetworkInterfaces, disks: max(len(disks(class)), 1), auto: isAuto(class)}
 	s.kubelet = catalog.Kubelet{
-		ReservedENIs: a.reservedENIs(), ReserveByPods: bottlerocket, RootVolumeBytes: &disk,
+		ReservedENIs: a.reservedENIs(), ReserveByPods: bottlerocket, Windows: windows, RootVolumeBytes: &disk,
 		VMOverheadPercent: a.o.VMMemoryOverheadPercent,
-		InstanceStoreRAID0: class.Spec.InstanceStorePolicy != nil &&
+		// Windows leaves local disks alone: its script has no parameter for them.
+		InstanceStoreRAID0: !windows && class.Spec.InstanceStorePolicy != nil &&
 			*class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
 	}
 	for _, i := range s.interfaces {
@@ -51,8 +53,8 @@ func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	return s
 }
 
-// reserved returns the amounts that a class reserves; resources that the scheduler does not count, such as pid, are
-// ignored.
+// reserved returns the amounts that a class reserves. It ignores resources that the scheduler does not count, such as
+// pid.
 func reserved(amounts map[string]string) catalog.Amounts {
 	amount := func(name string, value func(*resource.Quantity) int64) *int64 {
 		q, err := resource.ParseQuantity(amounts[name])
@@ -71,13 +73,13 @@ func reserved(amounts map[string]string) catalog.Amounts {
 
 func evictionHard(signals map[string]string, name string) *catalog.Threshold {
 	t, err := threshold(signals[name])
-	if err != nil { // not set, or a class that validation refuses
+	if err != nil { // not set, or in a class that fails validation
 		return nil
 	}
 	return &t
 }
 
-// resources returns what an instance of the type has and what pods may use of it
+// resources returns the capacity of an instance of the type, and how much of it pods may use
 // (github.com/aws/karpenter-provider-aws/pkg/providers/instancetype).
 func (s sizing) resources(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
 	x := typeOf(t)
@@ -88,6 +90,7 @@ func (s sizing) resources(t *ec2types.InstanceTypeInfo) (capacity, allocatable m
 	n := catalog.NodeOf(&x, s.kubelet)
 	capacity = devices(t)
 	capacity[model.Pods], capacity[model.PodENI], capacity[model.EFA] = n.Pods, n.PodENI, s.efas(t)
+	capacity[model.PrivateIPv4] = n.PrivateIPv4
 	allocatable = capacity
 	capacity[model.CPU], capacity[model.Memory], capacity[model.EphemeralStorage] = n.CPU, n.MemoryBytes, n.EphemeralBytes
 	allocatable[model.CPU], allocatable[model.Memory] = n.AllocatableCPU, n.AllocatableMemoryBytes
@@ -145,7 +148,7 @@ func devices(t *ec2types.InstanceTypeInfo) model.Resources {
 	return r
 }
 
-// efas returns how many Elastic Fabric Adapters an instance gets when pods request them.
+// efas returns how many Elastic Fabric Adapters an instance gets if pods request them.
 func (s sizing) efas(t *ec2types.InstanceTypeInfo) int64 {
 	if s.interfaces != nil {
 		n := int64(0)
@@ -162,19 +165,22 @@ func (s sizing) efas(t *ec2types.InstanceTypeInfo) int64 {
 	return int64(awssdk.ToInt32(t.NetworkInfo.EfaInfo.MaximumEfaInterfaces))
 }
 
-// defaultDisk is the size of a root volume for which the class gives none.
+// defaultDisk is the size of a root volume for which the class sets none.
 const defaultDisk = 20 * gib
 
 // dataDevice returns the device that holds containers and their files, by image family.
 func dataDevice(family string) string {
-	if family == ec2v1.AMIFamilyBottlerocket {
+	switch {
+	case family == ec2v1.AMIFamilyBottlerocket:
 		return "/dev/xvdb"
+	case windowsYear(family) != "":
+		return "/dev/sda1"
 	}
 	return "/dev/xvda"
 }
 
-// diskBytes returns the size of the volume that holds the node's file system: the one marked as root, else the family's
-// device, or the last one with custom images.
+// diskBytes returns the size of the volume that holds the node's file system: the one marked as root, else that of
+// the family's device or, with custom images, the last one.
 func diskBytes(class *ec2v1.EC2NodeClass) int64 {
 	var last, byName, root *resource.Quantity
 	for _, d := range class.Spec.BlockDeviceMappings {
@@ -196,6 +202,11 @@ func diskBytes(class *ec2v1.EC2NodeClass) int64 {
 		return last.Value()
 	case byName != nil:
 		return byName.Value()
+	}
+	for _, d := range defaultDisks(class.AMIFamily()) {
+		if *d.DeviceName == dataDevice(class.AMIFamily()) {
+			return d.EBS.VolumeSize.Value()
+		}
 	}
 	return defaultDisk
 }

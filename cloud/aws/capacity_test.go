@@ -34,7 +34,7 @@ func typeNamed(t *testing.T, p *Provider, name string) model.InstanceType {
 
 const mib = int64(1) << 20
 
-// The vectors of github.com/awslabs/amazon-eks-ami, nodeadm.
+// Test vectors of github.com/awslabs/amazon-eks-ami, nodeadm.
 func TestAllocatableMatchesTheDocuments(t *testing.T) {
 	_, p, _ := stage(t)
 	for name, want := range map[string]struct{ cpu, mib, pods int64 }{
@@ -70,7 +70,7 @@ func TestCapacityFollowsTheKubeletSettings(t *testing.T) {
 	if it.Capacity[model.Pods] != 20 || it.Allocatable[model.CPU] != 1900 {
 		t.Errorf("pods %d, cpu %d", it.Capacity[model.Pods], it.Allocatable[model.CPU])
 	}
-	// nodeadm goes by the 29 addresses of the type, not by maxPods.
+	// nodeadm uses the 29 addresses of the type, not maxPods.
 	if want := memory - (11*29+255)*mib - gib - int64(math.Ceil(float64(
 		memory)/10)); it.Allocatable[model.Memory] != want {
 		t.Errorf("memory %d, want %d", it.Allocatable[model.Memory], want)
@@ -114,7 +114,7 @@ func TestLabelsSayWhatATypeIs(t *testing.T) {
 	}
 }
 
-// A status write that changes nothing of the catalogue must not make the world look at 900 types again.
+// A status write that does not affect the catalogue must not make the cluster state process 900 types again.
 func TestCatalogStaysTheSameSliceAcrossStatusWrites(t *testing.T) {
 	_, p, class := stage(t)
 	first, err := p.Catalog(t.Context(), classRef)
@@ -134,7 +134,7 @@ func TestCatalogStaysTheSameSliceAcrossStatusWrites(t *testing.T) {
 	}
 }
 
-// benchTypes is a region of 900 types.
+// benchTypes returns a region of 900 types.
 func benchTypes() ([]ec2types.InstanceTypeInfo, *ec2.DescribeInstanceTypeOfferingsOutput) {
 	var types []ec2types.InstanceTypeInfo
 	base := typeList()

@@ -25,7 +25,7 @@ type classCatalog struct {
 	types       []model.InstanceType
 	index       map[string]int // type name → index into types
 	labels      map[string]map[string]string
-	typeKeys    map[string]bool   // labels that types determine, even those that only some have
+	typeKeys    map[string]bool   // labels that types determine, even if only some types have them
 	images      map[string]int    // type name → index into the class's images
 	zoneIDs     map[string]string // zone → zone id
 	placement   placementGroup    // of all instances
@@ -66,7 +66,7 @@ func (s *catalogs) forget(name string) {
 	delete(s.byName, name)
 }
 
-// of returns the catalogue of a class: the same one as before as long as nothing on which it depends has changed.
+// of returns the catalogue of a class: the same one as before unless something on which it depends has changed.
 func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCatalog, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (s *catalogs) of(ctx context.Context, class *ec2v1.EC2NodeClass) (*classCat
 	if have == nil || have.generation != offers.generation || have.fingerprint != print {
 		fresh := s.assemble(class, offers, public, group)
 		if have != nil && reflect.DeepEqual(fresh.types, have.types) {
-			// The change does not concern this class: callers keep the slice that they know.
+			// The change does not affect this class: callers keep the slice that they know.
 			fresh.types = have.types
 		}
 		fresh.fingerprint, fresh.generation = print, offers.generation
@@ -122,8 +122,8 @@ func fingerprint(class *ec2v1.EC2NodeClass, public map[string]bool) string {
 	return string(text)
 }
 
-// assemble returns the catalogue of a class; public says which subnets give each instance a public address, placed the
-// group in which its instances are.
+// assemble returns the catalogue of a class. public says which subnets give each instance a public address; placed is
+// the placement group of its instances.
 func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[string]bool,
 	placed placementGroup,
 ) *classCatalog {
@@ -132,7 +132,7 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
 		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{}, placement: placed,
 	}
-	if placed.partitions > 0 { // a launch decides
+	if placed.partitions > 0 { // the launch chooses the partition
 		delete(c.typeKeys, ec2v1.LabelPlacementGroupPartition)
 	}
 	auto, group := isAuto(class), NodeGroupOf(class)
@@ -154,14 +154,17 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		if len(offerings) == 0 || arch(t) == "" || auto && !autoSupports(t) || !placed.takes(t) {
 			continue
 		}
-		labels := a.nodeLabels(t)
+		labels := a.nodeLabels(t, class.AMIFamily())
+		if labels == nil {
+			continue
+		}
 		maps.Copy(labels, placed.labels(0))
 		rs := typeRequirements(labels, offerings, c.zoneIDs)
 		image := slices.IndexFunc(images, func(want model.Requirements) bool { return rs.Conflict(want, nil) == "" })
 		if image < 0 {
 			continue
 		}
-		if auto { // images speak of Karpenter's labels
+		if auto { // image requirements use Karpenter's labels
 			labels = autoLabels(labels)
 			rs = typeRequirements(labels, offerings, c.zoneIDs)
 		}
@@ -181,8 +184,8 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 	return c
 }
 
-// offerings returns the zones and capacity types of a type, by zone, then capacity type. Spot without a known price has
-// the on-demand price. side is what a node costs beside its instance, by zone.
+// offerings returns the zones and capacity types of a type, by zone, then capacity type. Spot without a known price
+// gets the on-demand price. side is what a node costs in addition to its instance, by zone.
 func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string,
 	side map[string]model.Price,
 ) []model.Offering {
@@ -217,7 +220,7 @@ func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []
 	return out
 }
 
-// supports reports whether EC2 sells a type that way; on demand is the default.
+// supports reports whether EC2 sells a type with a usage class; on-demand is the default.
 func supports(t *ec2types.InstanceTypeInfo, usage ec2types.UsageClassType) bool {
 	if len(t.SupportedUsageClasses) == 0 {
 		return usage == ec2types.UsageClassTypeOnDemand
@@ -225,14 +228,14 @@ func supports(t *ec2types.InstanceTypeInfo, usage ec2types.UsageClassType) bool 
 	return slices.Contains(t.SupportedUsageClasses, usage)
 }
 
-// imageRequirements returns what each of the class's images requires of an instance; the best image is first.
+// imageRequirements returns the requirements of each of the class's images on an instance; the best image is first.
 func imageRequirements(class *ec2v1.EC2NodeClass) []model.Requirements {
 	out := make([]model.Requirements, len(class.Status.AMIs))
 	for i, image := range class.Status.AMIs {
 		var rs []model.Requirement
 		for _, r := range image.Requirements {
 			one, err := model.NewRequirement(r.Key, model.Operator(r.Operator), r.Values...)
-			if err != nil { // somebody else wrote the status; the image then fits nothing
+			if err != nil { // the status has another author; the image then fits nothing
 				one = model.OneOf(model.LabelInstanceType, "")
 			}
 			rs = append(rs, one)
@@ -244,10 +247,10 @@ func imageRequirements(class *ec2v1.EC2NodeClass) []model.Requirements {
 
 const ebsDriver = "ebs.csi.aws.com"
 
-// attachLimits returns how many volumes pods on an instance of the type can have: EC2's limit, less the instance's own
-// disks and, where interfaces count against the same limit, the second one, which the VPC CNI keeps warm from the
-// start. The EBS CSI driver counts in the same way when it starts; from then on its number on the Node holds. nil if
-// EC2 does not report a limit.
+// attachLimits returns how many volumes pods on an instance of the type can have: EC2's limit, less the instance's
+// own disks and, if interfaces count against the same limit, less the second interface, which the VPC CNI keeps warm
+// from the start. The EBS CSI driver counts in the same way when it starts; from then on its number on the Node
+// applies. nil if EC2 does not report a limit.
 func (s sizing) attachLimits(t *ec2types.InstanceTypeInfo) []model.AttachLimit {
 	e := t.EbsInfo
 	if e == nil || e.MaximumEbsAttachments == nil {

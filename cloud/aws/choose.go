@@ -21,7 +21,7 @@ const maxTypes = 60
 // maxOverrides limits the overrides of one CreateFleet (EC2 API reference, fleet quotas).
 const maxOverrides = 300
 
-// capacityOrder is the order in which capacity types are tried, one per call. Reserved capacity comes before these.
+// capacityOrder is the order in which capacity types are tried, one per call. Reserved capacity precedes these.
 var capacityOrder = []string{model.Spot, model.OnDemand}
 
 // choice is an offering that satisfies a request.
@@ -32,7 +32,7 @@ type choice struct {
 	from  source // of the capacity type reserved
 }
 
-// choices returns the offerings that satisfy a request, cheapest first, ties by type and zoneOrder. It leaves out GPU,
+// choices returns the offerings that satisfy a request, cheapest first, ties by type and zoneOrder. It omits GPU,
 // accelerator and bare-metal instances if others remain, and spot that costs more than the cheapest on-demand.
 func (c *classCatalog) choices(req *cloud.LaunchRequest) []choice {
 	var plain, rare []*model.InstanceType
@@ -84,9 +84,9 @@ func (c *classCatalog) offered(types []*model.InstanceType, req *cloud.LaunchReq
 	return out
 }
 
-// zoneOrder numbers zones from 0 in an order drawn from the token: instances spread over zones of the same price, so
-// that the loss of a zone is not the loss of all. A token has the same order after a restart, so that its calls are the
-// same; a zone that disappears does not change the order of the others.
+// zoneOrder numbers zones from 0 in an order derived from the token: instances spread over zones of the same price,
+// so that the loss of one zone is not the loss of all. A token has the same order after a restart, so that its calls
+// are the same; a zone that disappears does not change the order of the others.
 func zoneOrder(token string, zones map[string]string) map[string]int {
 	draws := make(map[string][sha256.Size]byte, len(zones))
 	for zone := range zones {
@@ -103,7 +103,7 @@ func zoneOrder(token string, zones map[string]string) map[string]int {
 	return out
 }
 
-// candidates returns the types that satisfy a request, zone and capacity type aside.
+// candidates returns the types that satisfy a request, regardless of zone and capacity type.
 func (c *classCatalog) candidates(req *cloud.LaunchRequest) []*model.InstanceType {
 	var wants model.Requirements
 	for _, r := range req.Requirements {
@@ -131,7 +131,7 @@ func (c *classCatalog) candidates(req *cloud.LaunchRequest) []*model.InstanceTyp
 	return out
 }
 
-// placement holds the requirements on zone and capacity type; one that a request does not make allows everything.
+// placement holds a request's requirements on zone and capacity type; missing ones allow everything.
 type placement struct{ zone, zoneID, capacityType model.Requirement }
 
 func placementOf(rs model.Requirements) placement {
@@ -148,7 +148,7 @@ func (p placement) allow(o *model.Offering, zoneID string) bool {
 	return p.capacityType.Has(o.CapacityType) && p.zone.Has(o.Zone) && p.zoneID.Has(zoneID)
 }
 
-// specialized reports whether a type is expensive and scarce, and so only for pods that need it.
+// specialized reports whether a type is expensive and scarce, and thus only for pods that need it.
 func specialized(t *model.InstanceType) bool {
 	for _, i := range []int{model.NvidiaGPU, model.AMDGPU, model.Neuron, model.NeuronCore, model.Gaudi} {
 		if t.Capacity[i] > 0 {
@@ -160,8 +160,7 @@ func specialized(t *model.InstanceType) bool {
 }
 
 // closeInPrice returns the choices that cost at most a tenth more than the first. EC2 weighs free capacity before the
-// priorities that a call gives, so that a call with prices of our own, which EC2 does not know, names only such
-// choices.
+// priorities in a call. So a call with prices of our own, which EC2 does not know, names only such choices.
 func closeInPrice(choices []choice) []choice {
 	for i, o := range choices {
 		if o.price > choices[0].price+choices[0].price/10 {
@@ -171,8 +170,8 @@ func closeInPrice(choices []choice) []choice {
 	return choices
 }
 
-// nextChoices returns what the next call names: the untried choices of the first capacity type that has any, limited to
-// its cheapest types.
+// nextChoices returns the choices that the next call names: the untried ones of the first capacity type that has any,
+// limited to its cheapest types.
 func nextChoices(choices []choice, tried map[model.OfferingKey]bool) []choice {
 	for _, kind := range capacityOrder {
 		var out []choice

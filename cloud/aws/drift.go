@@ -36,7 +36,7 @@ var (
 // chosen now, and its subnet, security groups, capacity reservation and placement group as EC2 reports them.
 func (p *Provider) Drifted(ctx context.Context, m cloud.Launched) (_ string, err error) {
 	defer p.called("Drifted", p.now(), &err)
-	if isGroupRef(m.Class) { // its instances are replaced by an instance refresh of the group
+	if isGroupRef(m.Class) { // an instance refresh of the group replaces its instances
 		return "", nil
 	}
 	if class := p.o.Classes(m.Class); class != nil && hashDiffers(class, m.Annotations) {
@@ -86,7 +86,7 @@ func hashDiffers(class *ec2v1.EC2NodeClass, claim map[string]string) bool {
 	return hash != "" && was != "" && hash != was
 }
 
-// networkDrift compares an instance's place in the network with the class. It ignores what EC2 does not report.
+// networkDrift compares an instance's subnet and security groups with the class. It ignores what EC2 does not report.
 func networkDrift(class *ec2v1.EC2NodeClass, m cloud.Instance) string {
 	if len(m.SecurityGroups) > 0 && len(class.Status.SecurityGroups) > 0 {
 		var want []string
@@ -127,7 +127,7 @@ func (p *Provider) RepairPolicies() []cloud.RepairPolicy {
 	return DefaultRepairPolicies()
 }
 
-// Ended returns EC2's state reason of an instance that is ending or has ended; EC2 shows it for about an hour.
+// Ended returns EC2's state reason of an instance that is ending or has ended. EC2 shows it for about an hour.
 func (p *Provider) Ended(ctx context.Context, id string) (_ cloud.Ending, err error) {
 	defer p.called("Ended", p.now(), &err)
 	answer, err := p.ec2.DescribeInstances(ctx, &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
@@ -152,12 +152,13 @@ func hasEnded(s ec2types.InstanceStateName) bool {
 	return s == ec2types.InstanceStateNameShuttingDown || s == ec2types.InstanceStateNameTerminated
 }
 
-// endingOf interprets a state reason: some belong to instances that cannot start, because a key, a volume or a snapshot
-// is not available (EC2 user guide, "Troubleshoot Amazon EC2 instance launch issues", instance terminates immediately).
+// endingOf interprets a state reason. Some mean that the instance cannot start, because a key, a volume or a snapshot
+// is not available (EC2 user guide, "Troubleshoot Amazon EC2 instance launch issues", instance terminates
+// immediately).
 func endingOf(code, message string) cloud.Ending {
 	out := cloud.Ending{Code: code, Message: message}
 	switch code {
-	case "Client.UserInitiatedShutdown", "Client.UserInitiatedHibernate", "Client.InstanceInitiatedShutdown": // on purpose
+	case "Client.UserInitiatedShutdown", "Client.UserInitiatedHibernate", "Client.InstanceInitiatedShutdown": // intended
 	case "Server.InternalError":
 		out.AtLaunch = true
 	default:

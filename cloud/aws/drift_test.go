@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// launchedWith is what the claim of an instance says of it when its class had a hash.
+// launchedWith returns what a claim records about its instance, with the hash that its class had at launch.
 func launchedWith(m cloud.Instance, hash, version string) cloud.Launched {
 	return cloud.Launched{
 		InstanceID: m.ID, Class: classRef, Type: m.Type, ImageID: m.ImageID,
@@ -80,7 +80,7 @@ func otherZone(subnets []ec2v1.Subnet) (out []ec2v1.Subnet) {
 	return out
 }
 
-// calls notes the methods that an observer is told of.
+// calls records the methods that an observer is notified of.
 type calls []string
 
 func (c *calls) Call(_, method string, _ time.Duration, err error) {

@@ -24,7 +24,7 @@ const (
 	codeReservationMissing = "InvalidCapacityReservationId.NotFound"
 )
 
-// capacityCodes are the fleet errors which mean that an offering cannot be launched now.
+// capacityCodes are the fleet errors that mean that an offering cannot be launched now.
 var capacityCodes = map[string]bool{
 	"InsufficientInstanceCapacity":  true,
 	"MaxSpotInstanceCountExceeded":  true,
@@ -52,13 +52,13 @@ var authCodes = map[string]bool{
 	"OptInRequired": true,
 }
 
-// serverCodes are failures on AWS's side, which pass (EC2 API reference, "Error codes", server error codes).
+// serverCodes are temporary failures on AWS's side (EC2 API reference, "Error codes", server error codes).
 var serverCodes = map[string]bool{
 	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true,
 	"ServiceUnavailable": true, "RequestTimeout": true, "RequestExpired": true, "DryRunOperation": true,
 }
 
-// code returns AWS's error code; "" if err is not AWS's.
+// code returns AWS's error code, "" if err is not an error of AWS.
 func code(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		return api.ErrorCode()
@@ -66,13 +66,13 @@ func code(err error) string {
 	return ""
 }
 
-// isMissingTemplate reports whether a code says that EC2 does not know a launch template.
+// isMissingTemplate reports whether a code means that EC2 does not know a launch template.
 func isMissingTemplate(code string) bool {
 	return strings.HasPrefix(code, "InvalidLaunchTemplate") && strings.Contains(code, "NotFound")
 }
 
-// wrap words an error of AWS: the act and its object, the sentinel of package cloud that the code stands for with its
-// remedy, and AWS's own words. action is the IAM action that the act needs.
+// wrap adds to an error of AWS the operation and its object and, by the error's code, a sentinel of package cloud and
+// the remedy. action is the IAM action that the operation needs.
 func wrap(act, action string, err error) error {
 	switch c := code(err); {
 	case err == nil:
@@ -87,8 +87,8 @@ func wrap(act, action string, err error) error {
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// wrapLaunch is wrap for calls that start instances. What EC2 refuses for a reason other than capacity, load or
-// permissions fails again until somebody changes the class or the pool.
+// wrapLaunch is wrap for calls that start instances. A call that EC2 refuses for a reason other than capacity, load
+// or permissions fails again until the class or the pool is changed.
 func wrapLaunch(act, action string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return wrap(act, action, err)

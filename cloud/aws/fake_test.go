@@ -29,16 +29,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// fakeAccount is an AWS fakeAccount in memory, below the SDK's clients and above the wire, for stories about single
-// answers of AWS. conformance_test.go speaks the real protocol.
+// fakeAccount is an AWS account in memory, below the SDK's clients and above the wire, for tests of single AWS
+// responses. Package wiretest speaks the real protocol.
 type fakeAccount struct {
 	mu        sync.Mutex
 	calls     []string
-	fail      map[string][]error // by operation: what the next calls answer
+	fail      map[string][]error // by operation: the errors of the next calls
 	empty     map[model.OfferingKey]bool
 	full      map[string]bool // subnets without addresses
 	fleets    map[string]fleetRecord
 	templates map[string]*ec2types.RequestLaunchTemplateData
+	created   map[string]time.Time // templates that are not old, by name
 	instances []*ec2types.Instance
 	hidden    bool // DescribeInstances lags behind
 	profiles  map[string]*iamtypes.InstanceProfile
@@ -56,7 +57,7 @@ type fleetRecord struct {
 func newAccount() *fakeAccount {
 	return &fakeAccount{
 		fail: map[string][]error{}, empty: map[model.OfferingKey]bool{}, full: map[string]bool{},
-		fleets:    map[string]fleetRecord{},
+		fleets: map[string]fleetRecord{}, created: map[string]time.Time{},
 		templates: map[string]*ec2types.RequestLaunchTemplateData{}, profiles: map[string]*iamtypes.InstanceProfile{},
 		roles: map[string]bool{"node-role": true},
 	}
@@ -81,7 +82,7 @@ func apiError(code, message string) error {
 	return &smithy.GenericAPIError{Code: code, Message: message}
 }
 
-// count is how often an operation was called.
+// count returns how often an operation was called.
 func (a *fakeAccount) count(operation string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,8 +155,10 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 	case *ec2.DescribeLaunchTemplatesInput:
 		out := &ec2.DescribeLaunchTemplatesOutput{}
 		for name := range a.templates {
-			out.LaunchTemplates = append(out.LaunchTemplates,
-				ec2types.LaunchTemplate{LaunchTemplateId: awssdk.String(name), LaunchTemplateName: awssdk.String(name)})
+			out.LaunchTemplates = append(out.LaunchTemplates, ec2types.LaunchTemplate{
+				LaunchTemplateId: awssdk.String(name), LaunchTemplateName: awssdk.String(name),
+				CreateTime: new(a.created[name]),
+			})
 		}
 		return out, nil
 	case *ec2.DeleteLaunchTemplateInput:
@@ -263,7 +266,7 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 			default:
 				price := fakeTypes[string(o.InstanceType)].price
 				if o.Priority != nil {
-					price = *o.Priority // the first is the best
+					price = *o.Priority // lower is better
 				}
 				if best == nil || price < cost {
 					cost = price
@@ -426,7 +429,8 @@ func offeringList() *ec2.DescribeInstanceTypeOfferingsOutput {
 	return out
 }
 
-// spotList: spot costs 0.3 of on-demand, but more than on-demand for t3.medium in zone c.
+// spotList returns spot prices of 0.3 of on-demand, except for t3.medium in zone c, where spot costs more than
+// on-demand.
 func spotList() *ec2.DescribeSpotPriceHistoryOutput {
 	out := &ec2.DescribeSpotPriceHistoryOutput{}
 	for _, name := range sortedKeys(fakeTypes) {
@@ -478,7 +482,7 @@ func imageList() []ec2types.Image {
 	}
 }
 
-// newClass is a class that selects all there is.
+// newClass returns a class that selects all resources.
 func newClass(name string) *ec2v1.EC2NodeClass {
 	c := &ec2v1.EC2NodeClass{}
 	c.Name = name
@@ -490,7 +494,7 @@ func newClass(name string) *ec2v1.EC2NodeClass {
 	return c
 }
 
-// connect makes a provider on an fakeAccount, with classes by name.
+// connect returns a provider for an account, with classes by name.
 func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeClass,
 	change ...func(*Options),
 ) *Provider {
@@ -510,7 +514,7 @@ func connect(t *testing.T, cfg awssdk.Config, classes map[string]*ec2v1.EC2NodeC
 	return p
 }
 
-// stage is an fakeAccount, a provider and a resolved class "default".
+// stage returns an account, a provider and a resolved class "default".
 func stage(t *testing.T, change ...func(*Options)) (*fakeAccount, *Provider, *ec2v1.EC2NodeClass) {
 	t.Helper()
 	a, class := newAccount(), newClass("default")

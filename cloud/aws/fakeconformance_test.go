@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// The suite on the fakeAccount in memory: exact and quick, so that a story that fails here is the provider's fault.
+// The conformance suite against the account in memory, which is exact and fast: a failure here is the provider's
+// fault.
 func TestConformanceInMemory(t *testing.T) {
 	cloudtest.Run(t, cloudtest.Harness{Start: func(t *testing.T) cloudtest.Cloud {
 		a := newAccount()

@@ -8,7 +8,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// reserve gives the account a targeted reservation of m5.large in the first zone.
+// reserve adds a targeted reservation of m5.large in the first zone.
 func (a *fakeAccount) reserve(id string, free int32, change ...func(*ec2types.CapacityReservation)) {
 	r := &ec2types.CapacityReservation{
 		CapacityReservationId: &id, InstanceType: awssdk.String("m5.large"), AvailabilityZone: &fakeZones[0],
@@ -55,7 +55,7 @@ func (a *fakeAccount) describeReservations(
 	return out, nil
 }
 
-// reservationRefuses returns why the reservation of a template takes no instance; "" if it does, or there is none.
+// reservationRefuses returns why the reservation of a template accepts no instance; "" if it does, or there is none.
 func (a *fakeAccount) reservationRefuses(
 	data *ec2types.RequestLaunchTemplateData, o ec2types.FleetLaunchTemplateOverridesRequest,
 ) string {
@@ -74,7 +74,7 @@ func (a *fakeAccount) reservationRefuses(
 	return ""
 }
 
-// runReserved has an instance run in the reservation of its template, if there is one.
+// runReserved runs an instance in the reservation of its template, if there is one.
 func (a *fakeAccount) runReserved(i *ec2types.Instance, data *ec2types.RequestLaunchTemplateData) {
 	s := data.CapacityReservationSpecification
 	if s == nil || s.CapacityReservationTarget == nil {

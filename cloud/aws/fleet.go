@@ -16,8 +16,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// call makes one CreateFleet for choices of one capacity type. It fails with errNothingLaunched when EC2 accepted the
-// call and started nothing; tried, exhausted and full then hold what EC2 said.
+// call makes one CreateFleet for choices of one capacity type. It fails with errNothingLaunched if EC2 accepted the
+// call but started nothing; tried, exhausted and full then hold what EC2 reported.
 func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, error) {
 	kind := choices[0].CapacityType
 	subnets := l.p.subnets.choose(l.class, l.full)
@@ -39,8 +39,8 @@ func (l *launch) call(ctx context.Context, choices []choice) (cloud.Instance, er
 	return cloud.Instance{}, l.failed(out.Errors, choices, subnets, byTemplate)
 }
 
-// group sorts choices by the launch template that they need, in the order of each template's cheapest choice, and makes
-// sure that the templates exist.
+// group groups choices by the launch template that they need, in the order of each template's cheapest choice, and
+// ensures that the templates exist.
 func (l *launch) group(ctx context.Context, choices []choice, kind string) ([]templateGroup, error) {
 	boot := l.p.bootConfigOf(l.class, l.req, kind)
 	groups, index := []templateGroup{}, map[templateKey]int{}
@@ -80,7 +80,7 @@ func (l *launch) templateKey(o choice) templateKey {
 		image: l.catalog.images[o.Type], from: o.from, placement: l.catalog.placement, partition: l.partition,
 	}
 	if l.p.reservedENIs() > 0 || isAuto(l.class) {
-		// The image does not know about reserved interfaces or Auto Mode's limit and would accept too many pods.
+		// The image does not account for reserved interfaces or Auto Mode's limit, and would accept too many pods.
 		key.maxPods = int32(t.Capacity[model.Pods])
 	}
 	if l.req.Requests[model.EFA] > 0 {
@@ -89,7 +89,7 @@ func (l *launch) templateKey(o choice) templateKey {
 	return key
 }
 
-// input returns a call for groups of choices, whose capacity type and reservation are those of first.
+// input returns a call for groups of choices that all have the capacity type and reservation of first.
 func (l *launch) input(groups []templateGroup, first choice, subnets map[string]ec2v1.Subnet) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type: ec2types.FleetTypeInstant, ClientToken: awssdk.String(l.clientToken()), Context: l.class.Spec.Context,
@@ -131,7 +131,7 @@ func (l *launch) input(groups []templateGroup, first choice, subnets map[string]
 	return in
 }
 
-// started returns the instance that a fleet started, of the capacity type and reservation of first.
+// started returns the instance that a fleet started, with the capacity type and reservation of first.
 func (l *launch) started(i ec2types.CreateFleetInstance, first choice, groups []templateGroup) cloud.Instance {
 	m := cloud.Instance{
 		ID: i.InstanceIds[0], Type: string(i.InstanceType), CapacityType: first.CapacityType, State: cloud.Pending,
@@ -187,8 +187,8 @@ func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 	return m
 }
 
-// strategies returns how EC2 chooses among the overrides of a call: by its own prices or, if prioritized, in the order
-// of their priorities (EC2 API reference, CreateFleet; Karpenter does the same where overlays change prices).
+// strategies returns how EC2 chooses among the overrides of a call: by its own prices or, if prioritized, in the
+// order of their priorities (EC2 API reference, CreateFleet; Karpenter does the same if overlays change prices).
 func strategies(kind ec2types.DefaultTargetCapacityType, prioritized bool,
 ) (*ec2types.SpotOptionsRequest, *ec2types.OnDemandOptionsRequest) {
 	spot := ec2types.SpotAllocationStrategyPriceCapacityOptimized
@@ -206,7 +206,7 @@ func strategies(kind ec2types.DefaultTargetCapacityType, prioritized bool,
 	return nil, nil // a reservation leaves nothing to choose
 }
 
-// priorities returns the priorities of the choices, from 0, where prices are not EC2's; nil where they are.
+// priorities returns the priorities of the choices, from 0, if prices are not EC2's; otherwise nil.
 func (l *launch) priorities(groups []templateGroup) map[model.OfferingKey]*float64 {
 	if l.req.Prices == nil {
 		return nil

@@ -25,8 +25,8 @@ func (l *launch) refused(err error, choices []choice, groups []templateGroup) er
 	return wrapLaunch("create fleet", "ec2:CreateFleet, ec2:RunInstances, ec2:CreateTags and iam:PassRole", err)
 }
 
-// recreateTemplates has the templates created again for one more call: somebody deleted them, or EC2 does not see new
-// ones yet.
+// recreateTemplates lets one more call create the templates again: they were deleted, or EC2 does not see new ones
+// yet.
 func (l *launch) recreateTemplates(err error, groups []templateGroup) error {
 	for _, g := range groups {
 		l.p.templates.forget(g.name)
@@ -39,7 +39,7 @@ func (l *launch) recreateTemplates(err error, groups []templateGroup) error {
 	return fmt.Errorf("%w: %w", errNothingLaunched, err)
 }
 
-// failed interprets the errors of a call that EC2 accepted and that started nothing.
+// failed interprets the errors of a call that EC2 accepted but that started nothing.
 func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet,
 	groups []templateGroup,
 ) error {
@@ -50,11 +50,11 @@ func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subn
 		}
 	}
 	if !capacity && first != nil {
-		// The choices do not matter: others would fail alike. The next attempt needs a new token all the same.
+		// Other choices would fail, too. The next attempt needs a new token nevertheless.
 		l.state.next++
 		return wrapLaunch("create fleet", "ec2:RunInstances, ec2:CreateTags and iam:PassRole", first)
 	}
-	// If a subnet was full, another one of its zone may have room; otherwise everything that was named is used up.
+	// If a subnet was full, another one of its zone may have addresses; otherwise all choices of the call are used up.
 	if !l.retrySubnets(errs) {
 		l.markTried(choices, false)
 	}
@@ -71,7 +71,8 @@ func fleetError(e ec2types.CreateFleetError) *fleetFault {
 	return &fleetFault{awssdk.ToString(e.ErrorCode), awssdk.ToString(e.ErrorMessage)}
 }
 
-// record marks every offering that EC2 has none of. capacity reports whether there was one; first is the first error.
+// record marks the offerings for which EC2 has no capacity. capacity reports whether there were any; first is the
+// first error about capacity or, if there is none, the first error.
 func (l *launch) record(errs []ec2types.CreateFleetError, choices []choice,
 	subnets map[string]ec2v1.Subnet,
 ) (capacity bool, first *fleetFault) {
@@ -100,7 +101,7 @@ func (l *launch) record(errs []ec2types.CreateFleetError, choices []choice,
 	return capacity, first
 }
 
-// fillSubnets marks the subnets of choices as full and reports whether each of their zones has another one to try.
+// fillSubnets marks the subnets of choices as full, and reports whether each of their zones has another one to try.
 func (l *launch) fillSubnets(choices []choice, subnets map[string]ec2v1.Subnet) bool {
 	another := true
 	for _, o := range choices {
@@ -131,7 +132,7 @@ func (l *launch) retrySubnets(errs []ec2types.CreateFleetError) bool {
 	return false
 }
 
-// markTried marks choices as tried, and as exhausted if EC2 has none of them. A reservation that is full says nothing
+// markTried marks choices as tried, and as exhausted if EC2 has no capacity for them. A full reservation says nothing
 // about the offering of its type.
 func (l *launch) markTried(choices []choice, exhausted bool) {
 	for _, o := range choices {
@@ -159,7 +160,7 @@ func (l *launch) ofCapacityType(kind string) []choice {
 	return out
 }
 
-// matching returns the choices that an error is about; an error that names no type is about all of them.
+// matching returns the choices that an error concerns; an error that names no type concerns all of them.
 func matching(e ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet) []choice {
 	if e.LaunchTemplateAndOverrides == nil || e.LaunchTemplateAndOverrides.Overrides == nil {
 		return choices

@@ -26,11 +26,11 @@ const (
 	groupPatience  = 4 * time.Minute
 )
 
-// launchInGroup gives a claim an instance of its group: one that no claim has, else a new one.
+// launchInGroup gives a claim an instance of its group: one that has no claim, else a new one.
 //
-// A group has a size and no tokens. A launch raises the size only if the instances that were ordered before, and have
-// not come yet, are fewer than the launches that wait. So a process that ended between raising the size and marking the
-// instance raises it once: the next one finds the instance, or finds it ordered.
+// A group has a size but no tokens. A launch raises the size only if fewer instances are on order than launches are
+// waiting. So a process that ends between raising the size and tagging the instance raises it only once: the next
+// process finds the instance, or finds it on order.
 func (s *groups) launchInGroup(ctx context.Context, class *ec2v1.EC2NodeClass, catalog *classCatalog,
 	req *cloud.LaunchRequest,
 ) (cloud.LaunchResult, error) {
@@ -39,18 +39,27 @@ func (s *groups) launchInGroup(ctx context.Context, class *ec2v1.EC2NodeClass, c
 	if instance, err := l.earlier(ctx); err != nil || instance.ID != "" {
 		return cloud.LaunchResult{Instance: instance}, err
 	}
-	pause, begun := firstGroupPoll, s.now()
+	instance, err := l.wait(ctx)
+	if err != nil {
+		l.stopWaiting(ctx)
+	}
+	return cloud.LaunchResult{Instance: instance, Exhausted: l.exhausted, OfClass: true}, err
+}
+
+// wait repeats step until it gives an instance.
+func (l *groupLaunch) wait(ctx context.Context) (cloud.Instance, error) {
+	pause, begun := firstGroupPoll, l.now()
 	for {
 		instance, err := l.step(ctx)
 		if err != nil || instance.ID != "" {
-			return cloud.LaunchResult{Instance: instance, Exhausted: l.exhausted}, err
+			return instance, err
 		}
-		if s.now().Sub(begun) > groupPatience {
-			return cloud.LaunchResult{}, l.abandon(ctx, fmt.Errorf("no instance came within %s; see the activities of Auto "+
+		if l.now().Sub(begun) > groupPatience {
+			return cloud.Instance{}, l.abandon(ctx, fmt.Errorf("no instance came within %s; see the activities of Auto "+
 				"Scaling group %s: %w", groupPatience, l.name, cloud.ErrRefused))
 		}
-		if err := s.sleep(ctx, pause); err != nil {
-			return cloud.LaunchResult{}, err
+		if err := l.sleep(ctx, pause); err != nil {
+			return cloud.Instance{}, err
 		}
 		pause = min(2*pause, maxGroupPoll)
 	}
@@ -63,10 +72,10 @@ type groupLaunch struct {
 	catalog   *classCatalog
 	req       *cloud.LaunchRequest
 	name      string
-	exhausted []model.OfferingKey
+	exhausted []model.OfferingKey // for this class only: Auto Scaling does not say which of them it tried
 }
 
-// earlier returns the instance that an earlier process marked with the token of this launch.
+// earlier returns the instance that an earlier process tagged with the token of this launch.
 func (l *groupLaunch) earlier(ctx context.Context) (cloud.Instance, error) {
 	found, err := l.instances.byToken(ctx, l.req.Token)
 	for _, i := range found {
@@ -77,7 +86,8 @@ func (l *groupLaunch) earlier(ctx context.Context) (cloud.Instance, error) {
 	return cloud.Instance{}, err
 }
 
-// step marks an instance that no claim has, or else sees to it that one comes; then the result has no ID.
+// step tags an instance that has no claim. If there is none, it ensures that one is ordered; the result then has no
+// ID.
 func (l *groupLaunch) step(ctx context.Context) (cloud.Instance, error) {
 	g, err := l.enter(ctx, l.name)
 	if err != nil {
@@ -114,19 +124,19 @@ func (l *groupLaunch) step(ctx context.Context) (cloud.Instance, error) {
 	return cloud.Instance{}, l.order(ctx, g, of)
 }
 
-// best returns the index of the instance that the claim's requirements fit best; -1 if there is none.
+// best returns the index of the instance that best fits the claim's requirements; -1 if there is none.
 func (l *groupLaunch) best(free []cloud.Instance) int {
 	at := slices.IndexFunc(free, func(i cloud.Instance) bool {
 		where := model.NewRequirements(model.OneOf(model.LabelZone, i.Zone), model.OneOf(model.LabelInstanceType, i.Type))
 		return where.Conflict(l.req.Requirements, nil) == ""
 	})
 	if at < 0 && len(free) > 0 {
-		return 0 // Auto Scaling has chosen zone and type: the claim gets what there is
+		return 0 // Auto Scaling chose zone and type: the claim takes any instance
 	}
 	return at
 }
 
-// take marks an instance as the claim's.
+// take tags an instance as the claim's.
 func (l *groupLaunch) take(ctx context.Context, g *group, i cloud.Instance) (cloud.Instance, error) {
 	tags := map[string]string{
 		ec2v1.NodeClaimTagKey: l.req.Claim, tagToken: l.req.Token, ec2v1.EKSClusterNameTagKey: l.o.ClusterName,
@@ -145,20 +155,46 @@ func (l *groupLaunch) take(ctx context.Context, g *group, i cloud.Instance) (clo
 	return l.catalog.describe(i), nil
 }
 
-// ReleaseInstance takes the tags off an instance of an Auto Scaling group by which its NodeClaim is known.
+// ReleaseInstance removes the tags that identify its NodeClaim from an instance of an Auto Scaling group.
 func (p *Provider) ReleaseInstance(ctx context.Context, id string) error {
 	var tags []ec2types.Tag
 	for _, key := range []string{ec2v1.NodeClaimTagKey, tagToken, ec2v1.NodePoolTagKey, ec2v1.NodeClassTagKey} {
 		tags = append(tags, ec2types.Tag{Key: awssdk.String(key)})
 	}
 	_, err := p.ec2.DeleteTags(ctx, &ec2.DeleteTagsInput{Resources: []string{id}, Tags: tags})
-	if isUnknownInstance(code(err)) {
-		return nil
+	if err != nil && !isUnknownInstance(code(err)) {
+		return wrap("take the tags off instance "+id, "ec2:DeleteTags", err)
 	}
-	return wrap("take the tags off instance "+id, "ec2:DeleteTags", err)
+	return p.groups.forgetClaim(ctx, id)
 }
 
-// order raises the size of the group unless enough instances are on their way.
+// forgetClaim forgets that an instance was given to a claim.
+func (s *groups) forgetClaim(ctx context.Context, id string) error {
+	name, err := s.instances.groupOf(ctx, id)
+	if name == "" || err != nil {
+		return err
+	}
+	g, err := s.enter(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer g.leave()
+	delete(g.taken, id)
+	return nil
+}
+
+// stopWaiting forgets that a launch waits which ends without an instance. What it ordered stays on order, for the next
+// launch in the group.
+func (l *groupLaunch) stopWaiting(ctx context.Context) {
+	g, err := l.enter(context.WithoutCancel(ctx), l.name)
+	if err != nil {
+		return
+	}
+	defer g.leave()
+	delete(g.ordered, l.req.Token)
+}
+
+// order raises the size of the group unless enough instances are on order.
 func (l *groupLaunch) order(ctx context.Context, g *group, of *astypes.AutoScalingGroup) error {
 	desired := awssdk.ToInt32(of.DesiredCapacity)
 	coming := int(desired) - len(livingMembers(of))
@@ -188,7 +224,7 @@ func (l *groupLaunch) resize(ctx context.Context, desired int32) error {
 		"autoscaling:SetDesiredCapacity", err)
 }
 
-// failure returns the activity that failed since the launch was ordered; nil if none has.
+// failure returns an activity that has failed since the launch was ordered; nil if none has.
 func (l *groupLaunch) failure(ctx context.Context, since time.Time) (*astypes.Activity, error) {
 	out, err := l.autoscaling.DescribeScalingActivities(ctx,
 		&autoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &l.name, MaxRecords: awssdk.Int32(20)})
@@ -197,7 +233,7 @@ func (l *groupLaunch) failure(ctx context.Context, since time.Time) (*astypes.Ac
 	}
 	for i := range out.Activities {
 		a := &out.Activities[i]
-		later := !awssdk.ToTime(a.StartTime).Before(since.Truncate(time.Second)) // AWS tells whole seconds
+		later := !awssdk.ToTime(a.StartTime).Before(since.Truncate(time.Second)) // AWS reports whole seconds
 		if a.StatusCode == astypes.ScalingActivityStatusCodeFailed && later &&
 			strings.HasPrefix(awssdk.ToString(a.Description), "Launching") {
 			return a, nil
@@ -206,7 +242,7 @@ func (l *groupLaunch) failure(ctx context.Context, since time.Time) (*astypes.Ac
 	return nil, nil
 }
 
-// withdraw takes back the order of a launch whose activity failed, and says why.
+// withdraw takes back the order of a launch whose activity failed, and returns the reason.
 func (l *groupLaunch) withdraw(ctx context.Context, g *group, of *astypes.AutoScalingGroup,
 	failed *astypes.Activity,
 ) error {
@@ -227,8 +263,8 @@ func (l *groupLaunch) withdraw(ctx context.Context, g *group, of *astypes.AutoSc
 	return fmt.Errorf("launch in Auto Scaling group %s: %s: %w", l.name, message, cloud.ErrNoCapacity)
 }
 
-// lacksCapacity reports whether the message of a failed activity says that EC2 has none of the instances now (EC2 Auto
-// Scaling user guide, "Troubleshoot instance launch failures").
+// lacksCapacity reports whether the message of a failed activity means that EC2 has no capacity now (EC2 Auto Scaling
+// user guide, "Troubleshoot instance launch failures").
 func lacksCapacity(message string) bool {
 	for _, words := range []string{
 		"sufficient", "InsufficientInstanceCapacity", "no Spot capacity", "UnfulfillableCapacity",
@@ -240,7 +276,7 @@ func lacksCapacity(message string) bool {
 	return false
 }
 
-// abandon withdraws a launch for which nothing came.
+// abandon takes back the order of a launch that got no instance.
 func (l *groupLaunch) abandon(ctx context.Context, why error) error {
 	g, err := l.enter(ctx, l.name)
 	if err != nil {
@@ -254,7 +290,7 @@ func (l *groupLaunch) abandon(ctx context.Context, why error) error {
 	return errors.Join(why, l.takeBack(ctx, g, of))
 }
 
-// takeBack lowers the size of the group again unless another launch waits for the instance.
+// takeBack lowers the size of the group again, unless another launch waits for the instance.
 func (l *groupLaunch) takeBack(ctx context.Context, g *group, of *astypes.AutoScalingGroup) error {
 	delete(g.ordered, l.req.Token)
 	desired := awssdk.ToInt32(of.DesiredCapacity)
@@ -265,8 +301,8 @@ func (l *groupLaunch) takeBack(ctx context.Context, g *group, of *astypes.AutoSc
 	return l.resize(ctx, desired-1)
 }
 
-// terminate ends an instance of a group, and reports whether it was one. Its group becomes smaller by it, unless it has
-// its minimum already: then Auto Scaling replaces the instance. Afterwards EC2 alone is asked.
+// terminate ends an instance of a group, and reports whether id is one. This reduces the group's size, unless it is
+// at its minimum: then Auto Scaling replaces the instance. Once the instance is ending, EC2 reports when it is gone.
 func (s *groups) terminate(ctx context.Context, id string) (bool, error) {
 	name, err := s.instances.groupOf(ctx, id)
 	if name == "" || err != nil {
@@ -290,10 +326,10 @@ func (s *groups) terminate(ctx context.Context, id string) (bool, error) {
 	case err == nil:
 		delete(g.taken, id)
 		return true, nil
-	case code(err) == "ScalingActivityInProgress": // it is ending already
+	case code(err) == "ScalingActivityInProgress": // it is already ending
 		_, err = s.instances.get.do(ctx, id)
 		return true, err
-	case strings.Contains(err.Error(), "not found"): // the group has let it go
+	case strings.Contains(err.Error(), "not found"): // it has left the group
 		return false, nil
 	}
 	return true, wrap("terminate instance "+id+" of Auto Scaling group "+name,

@@ -23,7 +23,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// groupTag is the tag by which EC2 Auto Scaling marks the instances of a group.
+// groupTag is the tag with which EC2 Auto Scaling marks the instances of a group.
 const groupTag = "aws:autoscaling:groupName"
 
 // groups sizes Auto Scaling groups for NodeGroups.
@@ -36,12 +36,13 @@ type groups struct {
 	byName map[string]*group
 }
 
-// group is what is under way in one Auto Scaling group. Its fields belong to the holder of busy.
+// group is the work in progress in one Auto Scaling group. Its fields belong to the holder of busy.
 type group struct {
-	busy chan struct{} // holds an item while somebody changes the group
-	// ordered are the launches that wait for an instance, by token, and since when.
+	busy chan struct{} // holds an item while the group is being changed
+	// ordered are the launches that wait for an instance, by token, with the start of their wait.
 	ordered map[string]time.Time
-	// taken are the instances that were given to a claim and whose tags EC2 may not show yet, with their tokens.
+	// taken are the instances that were given to a claim and whose tags EC2 may not show yet, with their launches'
+	// tokens.
 	taken map[string]string
 }
 
@@ -49,7 +50,7 @@ func newGroups(a *account, subnets *subnetTracker, instances *instances) *groups
 	return &groups{account: a, subnets: subnets, instances: instances, byName: map[string]*group{}}
 }
 
-// enter waits until nobody else changes the group of a name; leave must be called.
+// enter waits for exclusive access to the group of a name. The caller must call leave.
 func (s *groups) enter(ctx context.Context, name string) (*group, error) {
 	s.mu.Lock()
 	g := s.byName[name]
@@ -68,10 +69,10 @@ func (s *groups) enter(ctx context.Context, name string) (*group, error) {
 
 func (g *group) leave() { <-g.busy }
 
-// errNoGroup means that there is no Auto Scaling group of a name.
+// errNoGroup means that no Auto Scaling group has the name.
 var errNoGroup = errors.New("there is no such Auto Scaling group")
 
-// describe asks for a group.
+// describe reads a group from AWS.
 func (s *groups) describe(ctx context.Context, name string) (*astypes.AutoScalingGroup, error) {
 	out, err := s.autoscaling.DescribeAutoScalingGroups(ctx,
 		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
@@ -86,7 +87,7 @@ func (s *groups) describe(ctx context.Context, name string) (*astypes.AutoScalin
 	return nil, fmt.Errorf("describe Auto Scaling group %s: %w", name, errNoGroup)
 }
 
-// groupFault is what a user has to fix about a group: a condition that is False.
+// groupFault is a problem with a group that the user must fix: a condition that is False.
 type groupFault struct{ condition, reason, message string }
 
 func (f *groupFault) Error() string { return f.message }
@@ -95,8 +96,8 @@ func fault(condition, reason, format string, args ...any) *groupFault {
 	return &groupFault{condition, reason, fmt.Sprintf(format, args...)}
 }
 
-// resolve fills in what AWS says about the group of a class that stands for a NodeGroup. What the user has to fix
-// becomes a condition, as with Resolve; what was known of the group before stays.
+// resolve fills in what AWS reports about the group of a class that represents a NodeGroup. A problem that the user
+// must fix becomes a condition, as with Resolve; what was known of the group before stays.
 func (s *groups) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	n := NodeGroupOf(class)
 	err := s.read(ctx, &n.Spec, &n.Status)
@@ -113,7 +114,7 @@ func (s *groups) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	return nil
 }
 
-// setConditions sets the conditions of a NodeGroup, of which a fault makes one False and Ready with it.
+// setConditions sets the conditions of a NodeGroup. A fault makes its own condition and Ready False.
 func (s *groups) setConditions(n *v1alpha1.NodeGroup, broken *groupFault, generation int64) {
 	for _, kind := range []string{v1alpha1.ConditionGroupFound, v1alpha1.ConditionTemplateFound, status.ConditionReady} {
 		c := metav1.Condition{
@@ -127,7 +128,7 @@ func (s *groups) setConditions(n *v1alpha1.NodeGroup, broken *groupFault, genera
 	}
 }
 
-// read asks AWS for the group that a spec names, and what it launches.
+// read reads from AWS the group that a spec names, and what the group launches.
 func (s *groups) read(ctx context.Context, spec *v1alpha1.NodeGroupSpec, into *v1alpha1.NodeGroupStatus) error {
 	const found, field = v1alpha1.ConditionGroupFound, "spec.autoScalingGroupName"
 	g, err := s.describe(ctx, spec.AutoScalingGroupName)
@@ -181,7 +182,7 @@ func (s *groups) subnetsOf(ctx context.Context, g *astypes.AutoScalingGroup) ([]
 	return out, nil
 }
 
-// DiscoverGroups returns the names of the Auto Scaling groups that have a tag of each of the keys, in order.
+// DiscoverGroups returns the names of the Auto Scaling groups that have a tag with each of the keys, sorted.
 func (p *Provider) DiscoverGroups(ctx context.Context, tags []string) ([]string, error) {
 	in := &autoscaling.DescribeAutoScalingGroupsInput{}
 	for _, key := range tags {
@@ -201,7 +202,7 @@ func (p *Provider) DiscoverGroups(ctx context.Context, tags []string) ([]string,
 	return out, err
 }
 
-// UnclaimedInstances returns the instances of the Auto Scaling group of a NodeGroup that no NodeClaim has, by ID.
+// UnclaimedInstances returns the instances, by ID, of a NodeGroup's Auto Scaling group that have no NodeClaim.
 func (p *Provider) UnclaimedInstances(ctx context.Context, ref cloud.ClassRef) ([]cloud.Instance, error) {
 	class, err := p.readyClass(ref)
 	if err != nil {
@@ -220,7 +221,7 @@ func (p *Provider) UnclaimedInstances(ctx context.Context, ref cloud.ClassRef) (
 	return p.groups.free(ctx, g, found)
 }
 
-// free returns the instances of a group that serve or will, and that no claim has.
+// free returns the instances of a group that are pending or in service and have no claim.
 func (s *groups) free(ctx context.Context, g *group, of *astypes.AutoScalingGroup) ([]cloud.Instance, error) {
 	ids := livingMembers(of)
 	if len(ids) == 0 {
@@ -232,7 +233,7 @@ func (s *groups) free(ctx context.Context, g *group, of *astypes.AutoScalingGrou
 	}
 	return slices.DeleteFunc(found, func(i cloud.Instance) bool {
 		if i.Claim != "" {
-			delete(g.taken, i.ID) // EC2 shows it
+			delete(g.taken, i.ID) // EC2 shows its tags
 		}
 		return !slices.Contains(ids, i.ID) || i.Claim != "" || g.taken[i.ID] != "" ||
 			i.State != cloud.Pending && i.State != cloud.Running
@@ -251,7 +252,7 @@ func livingMembers(g *astypes.AutoScalingGroup) []string {
 	return out
 }
 
-// sleep waits, or until ctx is done.
+// sleep waits for d, or until ctx is done.
 func (s *groups) sleep(ctx context.Context, d time.Duration) error {
 	return clock.Sleep(ctx, s.o.Clock, d)
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// templateTag begins the tags that say what the nodes of a group are, which Cluster Autoscaler made
+// templateTag begins the tags that describe the nodes of a group, which Cluster Autoscaler introduced
 // (github.com/kubernetes/autoscaler/cluster-autoscaler/cloudprovider/aws/README.md, "Auto-Discovery Setup").
 const templateTag = "k8s.io/cluster-autoscaler/node-template/"
 
-// readTemplateTags reads the labels, taints and resources of a group's tags. A taint is VALUE:EFFECT.
+// readTemplateTags reads labels, taints and resources from a group's tags. The value of a taint is VALUE:EFFECT.
 func readTemplateTags(tags []astypes.TagDescription, into *v1alpha1.NodeGroupStatus) error {
 	into.Labels, into.Taints, into.Resources = nil, nil, nil
 	for _, t := range tags {

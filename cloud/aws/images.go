@@ -16,9 +16,11 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodeless/nodeless/catalog"
 )
 
-// variant is the hardware for which an image of an alias is made.
+// variant is the hardware for which an alias's image is made, or a Windows family, whose image is for any hardware.
 type variant string
 
 const (
@@ -31,6 +33,14 @@ const (
 func (v variant) requirements() []corev1.NodeSelectorRequirement {
 	is := func(key string, op corev1.NodeSelectorOperator) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: op}
+	}
+	in := func(key, value string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
+	}
+	if year := windowsYear(string(v)); year != "" {
+		return []corev1.NodeSelectorRequirement{
+			in(corev1.LabelOSStable, windowsOS), in(corev1.LabelWindowsBuild, catalog.WindowsBuilds[year]),
+		}
 	}
 	switch v {
 	case nvidia:
@@ -53,6 +63,9 @@ type aliasPath struct {
 // aliasPaths returns the public SSM parameters of an alias
 // (docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html).
 func aliasPaths(family, version, kubernetes string) []aliasPath {
+	if year := windowsYear(family); year != "" {
+		return []aliasPath{{catalog.WindowsImage(year, ec2v1.WindowsCore, kubernetes), []variant{variant(family)}}}
+	}
 	var out []aliasPath
 	if family == ec2v1.AMIFamilyBottlerocket {
 		version = strings.TrimPrefix(version, "v")
@@ -110,9 +123,7 @@ func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) 
 		}
 		if len(images) == 0 && term.Alias != "" {
 			class.Status.AMIs = nil
-			return unready(condition, "AMINotFound",
-				"spec.amiSelectorTerms[%d].alias: no image for %q and Kubernetes %s in region %s; "+
-					"use al2023@latest or a version that exists", i, term.Alias, s.o.KubernetesVersion, s.o.AWS.Region), nil
+			return unready(condition, "AMINotFound", "spec.amiSelectorTerms[%d].alias: %s", i, s.noImage(term.Alias)), nil
 		}
 		found = append(found, images...)
 	}
@@ -124,6 +135,26 @@ func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) 
 	}
 	return ready(condition), nil
 }
+
+// noImage explains why an alias has no image, and what to write instead.
+func (s *imageResolver) noImage(alias string) string {
+	var major, minor int
+	_, _ = fmt.Sscanf(s.o.KubernetesVersion, "%d.%d", &major, &minor)
+	if strings.HasPrefix(alias, "windows2025@") && major == 1 && minor < firstWindows2025 {
+		return fmt.Sprintf("Windows Server 2025 requires EKS version 1.%d or higher, current version: %s; "+
+			"use windows2022@latest", firstWindows2025, s.o.KubernetesVersion)
+	}
+	family, _, _ := strings.Cut(alias, "@")
+	other := "use al2023@latest or a version that exists"
+	if strings.HasPrefix(family, "windows") {
+		other = "use another version of Windows Server, or name an image by its id"
+	}
+	return fmt.Sprintf("no image for %q and Kubernetes %s in region %s; %s", alias, s.o.KubernetesVersion, s.o.AWS.Region,
+		other)
+}
+
+// firstWindows2025 is the first minor version of Kubernetes for which EKS has images of Windows Server 2025.
+const firstWindows2025 = 35
 
 // image is an image with one set of requirements.
 type image struct {

@@ -25,7 +25,7 @@ type instances struct {
 	terminate *batcher[struct{}]
 
 	mu sync.Mutex
-	// groupsOf are the Auto Scaling groups of the instances that this process has seen lately; "" = of none.
+	// groupsOf are the Auto Scaling groups of the instances that this process has seen lately; "" means none.
 	groupsOf map[string]string
 }
 
@@ -107,7 +107,7 @@ func (s *instances) describe(ctx context.Context, in *ec2.DescribeInstancesInput
 	return out, err
 }
 
-// describeMembers returns the instances of an Auto Scaling group that are not ending.
+// describeMembers returns the pending and running instances of an Auto Scaling group.
 func (s *instances) describeMembers(ctx context.Context, group string) ([]cloud.Instance, error) {
 	return s.describe(ctx, &ec2.DescribeInstancesInput{MaxResults: awssdk.Int32(1000), Filters: []ec2types.Filter{
 		filter("tag:"+groupTag, group), filter("instance-state-name", "pending", "running"),
@@ -121,7 +121,7 @@ func (s *instances) noteGroup(id, group string) {
 	s.groupsOf[id] = group
 }
 
-// forgetOthers forgets the groups of instances that are not among those that exist.
+// forgetOthers forgets the groups of instances that are not in exist.
 func (s *instances) forgetOthers(exist []cloud.Instance) {
 	ids := make(map[string]bool, len(exist))
 	for i := range exist {
@@ -132,7 +132,7 @@ func (s *instances) forgetOthers(exist []cloud.Instance) {
 	maps.DeleteFunc(s.groupsOf, func(id, _ string) bool { return !ids[id] })
 }
 
-// groupOf returns the Auto Scaling group of an instance, "" if it is of none or gone.
+// groupOf returns the Auto Scaling group of an instance, "" if it has none or is gone.
 func (s *instances) groupOf(ctx context.Context, id string) (string, error) {
 	s.mu.Lock()
 	group, known := s.groupsOf[id]
@@ -238,7 +238,7 @@ func (s *instances) terminateBatch(ctx context.Context, ids []string) map[string
 	err = wrap("terminate instances", "ec2:TerminateInstances", err)
 	return settle(ctx, ids, err, s.terminateBatch, func(out map[string]outcome[struct{}]) {
 		for _, i := range answer.TerminatingInstances {
-			// An instance that had ended before is gone.
+			// An instance that had already ended is gone.
 			if i.CurrentState == nil || i.CurrentState.Name != ec2types.InstanceStateNameTerminated {
 				out[awssdk.ToString(i.InstanceId)] = outcome[struct{}]{}
 			}
@@ -246,8 +246,8 @@ func (s *instances) terminateBatch(ctx context.Context, ids []string) map[string
 	})
 }
 
-// settle returns an outcome for every ID of a batch. EC2 fails a whole call for one unknown ID: then each ID gets a
-// call of its own. IDs that an answer leaves out are not found.
+// settle returns an outcome for every ID of a batch. EC2 fails a whole call for one unknown ID: then each ID gets its
+// own call. IDs that an answer omits are not found.
 func settle[T any](ctx context.Context, ids []string, err error,
 	again func(context.Context, []string) map[string]outcome[T],
 	found func(map[string]outcome[T]),

@@ -19,12 +19,12 @@ import (
 )
 
 // How messages are received (karpenter.sh/docs/concepts/disruption, interruption; SQS delivers and deletes at most
-// ten in a call).
+// ten per call).
 const (
 	pollWait   = 20 * time.Second
 	visibility = 20 * time.Second
 	pollMax    = 10
-	// burst is the number of concurrent calls when many messages wait; maxNotices ends a round of them.
+	// burst is the number of concurrent calls when many messages are waiting; maxNotices ends a round of calls.
 	burst      = 8
 	maxNotices = 1000
 )
@@ -37,9 +37,9 @@ type notices struct {
 	url string // of the queue; "" if not known
 }
 
-// Interruptions waits for messages of EventBridge on the queue. A single call waits while there are none; when it
-// returns a full batch, several calls fetch the rest. So a thousand messages take a few round trips, and an idle queue
-// costs one call every twenty seconds. Without a queue Interruptions waits and returns nothing.
+// Interruptions waits for messages from EventBridge on the queue. A single call waits while there are none; if it
+// returns a full batch, several calls fetch the rest. So a thousand messages take a few round trips, and an idle
+// queue costs one call every twenty seconds. Without a queue, Interruptions waits and returns nothing.
 func (s *notices) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
 	if s.o.InterruptionQueue == "" {
 		return nil, clock.Sleep(ctx, s.o.Clock, pollWait)
@@ -51,7 +51,7 @@ func (s *notices) Interruptions(ctx context.Context) ([]cloud.Interruption, erro
 	found, err := s.receive(ctx, url, pollWait)
 	if err != nil {
 		s.mu.Lock()
-		s.url = "" // the queue may have been created anew
+		s.url = "" // the queue may have been recreated
 		s.mu.Unlock()
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func (s *notices) receive(ctx context.Context, url string, wait time.Duration) (
 	return out.Messages, nil
 }
 
-// receiveRest receives the messages behind a full batch, up to about maxNotices. It ignores errors, which the next call
-// meets again: messages that were received must not wait for them.
+// receiveRest receives the messages behind a full batch, up to about maxNotices. It ignores errors, which the next
+// call will meet again, so that they do not delay messages already received.
 func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Message {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -87,7 +87,7 @@ func (s *notices) receiveRest(ctx context.Context, url string) []sqstypes.Messag
 	for range burst {
 		wg.Go(func() {
 			for {
-				// A short poll asks only some of SQS's servers; the next long poll finds what it missed.
+				// A short poll queries only some of SQS's servers; the next long poll finds what it missed.
 				got, err := s.receive(ctx, url, 0)
 				mu.Lock()
 				out = append(out, got...)
@@ -112,7 +112,7 @@ func sentAt(m sqstypes.Message) time.Time {
 	return time.UnixMilli(ms)
 }
 
-// Done deletes messages from the queue, ten in a call, in several concurrent calls.
+// Done deletes messages from the queue, ten per call, in several concurrent calls.
 func (s *notices) Done(ctx context.Context, notices ...cloud.Interruption) error {
 	if len(notices) == 0 {
 		return nil

@@ -50,7 +50,7 @@ func TestNoticesOfEventBridge(t *testing.T) {
 	}
 }
 
-// Messages stay until they are done; what is done goes, whatever becomes of the rest.
+// Messages stay in the queue until they are done; messages that are done are deleted even if others cannot be.
 func TestMessagesStayUntilTheyAreDone(t *testing.T) {
 	a, p, _ := stage(t, func(o *Options) { o.InterruptionQueue = "demo" })
 	spot := `{"source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":{"instance-id":"i-1"}}`

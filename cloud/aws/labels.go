@@ -9,6 +9,7 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/engine/model"
@@ -27,12 +28,16 @@ var typeKeys = map[string]bool{
 	ec2v1.LabelInstanceGPUMemory: true, ec2v1.LabelInstanceAcceleratorName: true,
 	ec2v1.LabelInstanceAcceleratorManufacturer: true, ec2v1.LabelInstanceAcceleratorCount: true,
 	ec2v1.LabelInstanceTenancy: true,
-	// No type has these: a requirement that they exist excludes every offering. Those of capacity reservations belong to
-	// the reservation: see reservedChoices.
+	// No type has these: a requirement that they exist excludes every offering. The labels of capacity reservations
+	// belong to the reservation: see reservedChoices.
 	ec2v1.LabelCapacityReservationID: true, ec2v1.LabelCapacityReservationType: true,
 	ec2v1.LabelCapacityReservationInterruptible: true, ec2v1.LabelPlacementGroupID: true,
-	ec2v1.LabelPlacementGroupPartition: true, "node.kubernetes.io/windows-build": true,
+	ec2v1.LabelPlacementGroupPartition: true,
+	// Linux has none.
+	corev1.LabelWindowsBuild: true,
 }
+
+const windowsOS = string(corev1.Windows)
 
 // instanceKeys are labels that neither the type nor the zone of an instance determines.
 var instanceKeys = []string{
@@ -88,7 +93,7 @@ func typeLabels(t *ec2types.InstanceTypeInfo, region string) map[string]string {
 	return l
 }
 
-// acceleratorLabels adds the labels of GPUs and inference chips; several kinds in one instance have none.
+// acceleratorLabels adds the labels of GPUs and inference chips. An instance with several kinds gets none.
 func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
 	if t.GpuInfo != nil && len(t.GpuInfo.Gpus) == 1 {
 		g := t.GpuInfo.Gpus[0]
@@ -116,7 +121,8 @@ func acceleratorLabels(t *ec2types.InstanceTypeInfo, l map[string]string) {
 	l[ec2v1.LabelInstanceAcceleratorCount] = strconv.Itoa(int(count))
 }
 
-// networkMbps returns the bandwidth that an instance can sustain over all its network cards; 0 if EC2 does not say.
+// networkMbps returns the bandwidth that an instance can sustain over all its network cards; 0 if EC2 does not report
+// it.
 func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	if t.NetworkInfo == nil {
 		return 0
@@ -179,8 +185,8 @@ func memoryMiB(t *ec2types.InstanceTypeInfo) int64 {
 
 func kebab(s string) string { return strings.ToLower(strings.ReplaceAll(s, " ", "-")) }
 
-// branchInterfaces returns how many interfaces for pods with security groups a type carries; 0 if it has none or is too
-// new for the catalogue. EC2 does not report it.
+// branchInterfaces returns how many interfaces for pods with security groups a type supports; 0 if it supports none
+// or is too new for the catalogue. EC2 does not report it.
 func branchInterfaces(instanceType string) int {
 	t, ok := catalog.Lookup(instanceType)
 	if !ok {

@@ -20,17 +20,17 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// maxCalls bounds the CreateFleet calls of one Launch.
+// maxCalls limits the CreateFleet calls of one Launch.
 const maxCalls = 10
 
 // Launch starts one instance.
 //
 // Nothing is launched twice, not even across a crash. The calls for a claim carry the client tokens <token>-0,
-// <token>-1, …; the next one is used only once it is certain that the one before started nothing. EC2 answers a
+// <token>-1, …; the next one is used only once it is certain that the previous one started nothing. EC2 answers a
 // repeated token with the result of the first call. If the parameters have changed since (other prices, another free
-// subnet), EC2 refuses with IdempotentParameterMismatch: an earlier call took place, and its instance, if there is one,
-// carries the token as a tag. So after a restart the walk from 0 finds every instance that an earlier process started,
-// whatever is chosen now.
+// subnet), EC2 refuses with IdempotentParameterMismatch: an earlier call took place, and its instance, if there is
+// one, carries the token as a tag. So after a restart, trying the tokens from 0 finds every instance that an earlier
+// process started, whatever the parameters are now.
 func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud.LaunchResult, err error) {
 	defer p.called("Launch", p.now(), &err)
 	if req.Token == "" || req.Claim == "" {
@@ -91,9 +91,9 @@ type launch struct {
 	reserved  []choice                   // from capacity reservations
 	spent     map[string]bool            // reservations named in a call that started nothing
 	tried     map[model.OfferingKey]bool // named in a call that started nothing
-	exhausted map[model.OfferingKey]bool // EC2 has none of them
+	exhausted map[model.OfferingKey]bool // EC2 has no capacity for them
 	full      map[string]bool            // subnets without free addresses
-	recreated bool                       // launch templates were created again
+	recreated bool                       // launch templates were recreated
 	partition int32                      // of the placement group; 0 = none
 }
 
@@ -138,7 +138,7 @@ func (l *launch) run(ctx context.Context) (cloud.Instance, error) {
 		len(l.choices)+len(l.reserved), cause, cloud.ErrNoCapacity)
 }
 
-// next returns what the next call names: one reservation, or choices of one capacity type.
+// next returns the choices of the next call: one reservation, or choices of one capacity type.
 func (l *launch) next() []choice {
 	for _, o := range l.reserved {
 		if !l.spent[o.from.id] {
@@ -163,8 +163,8 @@ func named(r model.Resources) []string {
 	return out
 }
 
-// earlierLaunch finds the instance that an earlier call with this launch's token started. If there is none, it fails
-// until EC2's lists, which lag behind its launches, have had time to settle.
+// earlierLaunch finds the instance that an earlier call with this launch's token started. If there is none, it
+// returns an error until EC2's lists, which lag behind its launches, have had time to settle.
 func (l *launch) earlierLaunch(ctx context.Context) (cloud.Instance, error) {
 	instances, err := l.p.instances.byToken(ctx, l.req.Token)
 	if err != nil {
@@ -199,8 +199,8 @@ func (l *launch) clientToken() string {
 	return hex.EncodeToString(sum[:])[:40] + "-" + strconv.Itoa(l.state.next)
 }
 
-// launchStates remembers the outcome of tokens: one caller at a time works on a token, and a token that has an instance
-// is answered from memory.
+// launchStates remembers the outcomes of tokens: one caller at a time works on a token, and a token that has an
+// instance is answered from memory.
 type launchStates struct {
 	clk clock.Clock
 

@@ -96,7 +96,8 @@ func TestLaunchPicksPlainAndCheapInstances(t *testing.T) {
 	}
 }
 
-// What EC2 may choose from: it must not take a dear spot instance, or a GPU, because the others ran out.
+// The choices for EC2 must not include spot that costs more than on-demand, nor GPUs: EC2 would take them if the
+// others ran out.
 func TestSpotAboveOnDemandAndGPUsAreNoChoice(t *testing.T) {
 	_, p, class := stage(t)
 	catalog, err := p.catalogs.of(t.Context(), class)
@@ -116,7 +117,7 @@ func TestSpotAboveOnDemandAndGPUsAreNoChoice(t *testing.T) {
 	}
 }
 
-// Where zones cost the same, a cluster is not all in one of them; and a token keeps its zone.
+// Where zones cost the same, launches spread over them, and a token keeps its zone.
 func TestLaunchesSpreadOverZonesThatCostTheSame(t *testing.T) {
 	_, p, _ := stage(t)
 	_, again, _ := stage(t)
@@ -149,7 +150,7 @@ func TestLaunchMakesLostTemplatesAgain(t *testing.T) {
 	}
 }
 
-// A subnet that is full costs one more call, not the zone.
+// A full subnet costs one more call, not the zone.
 func TestLaunchGoesToAnotherSubnetOfTheZone(t *testing.T) {
 	a, p, _ := stage(t)
 	a.full["subnet-a2"] = true
@@ -189,7 +190,7 @@ func TestErrorsOfAWSBecomeSentinels(t *testing.T) {
 	}
 }
 
-// What EC2 refuses for good is told apart from its own trouble, in every call of a launch.
+// Permanent rejections by EC2 are distinguished from EC2's own failures, in every call of a launch.
 func TestRefusalsAreTold(t *testing.T) {
 	for code, refused := range map[string]bool{
 		"InvalidParameterValue": true, "InvalidUserData.Malformed": true,
@@ -219,8 +220,8 @@ func TestWhichEndingsAreOfTheLaunch(t *testing.T) {
 	}
 }
 
-// After a crash EC2 knows the token, but its lists may not show the instance yet. Launching anew would make a second
-// one.
+// After a crash EC2 knows the token, but its lists may not contain the instance yet. A new launch would create a
+// second one.
 func TestLaunchWaitsForAnInstanceThatIsNotListedYet(t *testing.T) {
 	a, first, class := stage(t)
 	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
@@ -241,7 +242,7 @@ func TestLaunchWaitsForAnInstanceThatIsNotListedYet(t *testing.T) {
 	}
 }
 
-// An earlier launch that gave nothing must not block its token for ever.
+// An earlier launch that created nothing must not block its token for ever.
 func TestLaunchGoesOnWhenTheEarlierOneGaveNothing(t *testing.T) {
 	a, first, class := stage(t)
 	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
@@ -265,7 +266,7 @@ func TestLaunchGoesOnWhenTheEarlierOneGaveNothing(t *testing.T) {
 	}
 }
 
-// The instance of an earlier launch that ends is no node: the claim gets another one.
+// An earlier launch's instance that is shutting down cannot become a node: the claim gets another one.
 func TestLaunchGoesOnWhenTheEarlierInstanceEnds(t *testing.T) {
 	a, first, class := stage(t)
 	onDemand := model.OneOf(model.LabelCapacityType, model.OnDemand)
@@ -285,7 +286,7 @@ func TestOneTemplatePerNumberOfPodsWithReservedInterfaces(t *testing.T) {
 	oneTemplatePerNumberOfPods(t, a, p)
 }
 
-// Custom networking reserves the interface that RESERVED_ENIS=1 reserves, also where classes were resolved before.
+// Custom networking reserves an interface as RESERVED_ENIS=1 does, even if the catalogue was read before.
 func TestCustomNetworkingReservesAnInterface(t *testing.T) {
 	for _, reserved := range []int{0, 1} {
 		a, p, _ := stage(t, func(o *Options) { o.ReservedENIs = reserved })
@@ -338,7 +339,7 @@ func TestFleetRequestStaysWithinEC2Limits(t *testing.T) {
 func TestInterruptedLaunchUsesItsTokenAgain(t *testing.T) {
 	a, p, _ := stage(t)
 	mustLaunch(t, p, requestFor("warm-up"))
-	// The answer is lost on the way: the instance exists, the caller saw an error.
+	// The response is lost: the instance exists, but the caller received an error.
 	lost := requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large"))
 	class := p.o.Classes(cloud.ClassRef{Name: "default"})
 	catalog, err := p.catalogs.of(t.Context(), class)

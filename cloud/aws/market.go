@@ -17,9 +17,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// offers is what a region offers; it is immutable.
+// offers is what a region offers. It is immutable.
 type offers struct {
-	generation int // differs when anything below does
+	generation int // changes when anything below does
 	types      []ec2types.InstanceTypeInfo
 	zones      map[string]map[string]bool // type → zones that have it
 	onDemand   map[string]model.Price     // by type; static prices fill the gaps
@@ -40,15 +40,15 @@ const (
 
 var sectionAges = map[section]time.Duration{sectionTypes: typesAge, sectionOnDemand: onDemandAge, sectionSpot: spotAge}
 
-// market reads offers on first use, and again in the background when they have become old.
+// market reads offers on first use, and again in the background when they are old.
 type market struct {
 	*account
 
 	mu      sync.Mutex
 	newest  *offers
 	reading map[section]bool
-	first   chan struct{} // closed when the first reading is over; nil when none is under way
-	failed  error         // of the first reading
+	first   chan struct{} // closed when the first read has finished; nil if none is in progress
+	failed  error         // of the first read
 }
 
 func newMarket(a *account) *market { return &market{account: a, reading: map[section]bool{}} }
@@ -80,7 +80,7 @@ func (m *market) offers(ctx context.Context) (*offers, error) {
 	return m.newest, nil
 }
 
-// readFirst reads everything for the first time. It waits for the types; prices may be late.
+// readFirst reads everything for the first time. It waits for the types; prices may arrive later.
 func (m *market) readFirst(done chan struct{}) {
 	defer close(done)
 	prices := make(chan func(*offers), 2)
@@ -121,7 +121,7 @@ wait:
 	}
 }
 
-// refresh starts to read the sections that are old, each once at a time. The caller holds the lock.
+// refresh starts reading the sections that are old, each only once at a time. The caller holds the lock.
 func (m *market) refresh() {
 	now := m.now()
 	for which, age := range sectionAges {
@@ -139,7 +139,7 @@ func (m *market) refresh() {
 	}
 }
 
-// apply makes a change to a copy; the generation grows only if something differs.
+// apply applies a change to a copy. The generation grows only if something differs.
 func (m *market) apply(change func(*offers)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,12 +158,12 @@ func (g *offers) same(o *offers) bool {
 		sameTypes(g.types, o.types)
 }
 
-// sameTypes compares names: a type does not change under its name.
+// sameTypes compares names: a type does not change while it keeps its name.
 func sameTypes(a, b []ec2types.InstanceTypeInfo) bool {
 	return slices.EqualFunc(a, b, func(x, y ec2types.InstanceTypeInfo) bool { return x.InstanceType == y.InstanceType })
 }
 
-// read reads one section and returns the change. A failure changes nothing but the time of the next attempt.
+// read reads one section and returns the change. A failure changes only the time of the next attempt.
 func (m *market) read(which section) func(*offers) {
 	var change func(*offers)
 	var err error
@@ -180,7 +180,7 @@ func (m *market) read(which section) func(*offers) {
 		if !errors.Is(err, context.Canceled) {
 			m.log.Warn("instance types or prices are out of date; using older or built-in ones", "error", err)
 		}
-		// The next attempt is in a minute, not at the next use.
+		// Try again in a minute, not at the next use.
 		at = at.Add(time.Minute - sectionAges[which])
 	}
 	return func(g *offers) {

@@ -51,7 +51,7 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 			}
 		}
 	}
-	// By zone and ID, not by free addresses, which would change the status all the time.
+	// Sort by zone and ID, not by free addresses, which would change the status all the time.
 	class.Status.Subnets = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.Subnet) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ID, b.ID))
 	})
@@ -118,8 +118,8 @@ func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v
 	return ready(condition), nil
 }
 
-// subnetTracker knows how many addresses subnets have left: what EC2 last said, less what launches have taken since. It
-// also knows which of them give each new instance a public address.
+// subnetTracker tracks how many addresses subnets have left: EC2's last number, less those that launches have taken
+// since. It also tracks which subnets give each new instance a public address.
 type subnetTracker struct {
 	*account
 
@@ -146,7 +146,7 @@ func newSubnetTracker(a *account) *subnetTracker {
 	return &subnetTracker{account: a, known: map[string]*subnetState{}, zones: map[string]string{}}
 }
 
-// zoneOf returns the name of a zone with subnets by the zone's ID; "" for one without.
+// zoneOf returns the name of the zone with an ID, "" if it has no subnets.
 func (b *subnetTracker) zoneOf(ctx context.Context, id string) (string, error) {
 	if zone := b.seenZone(id); zone != "" {
 		return zone, nil
@@ -161,7 +161,7 @@ func (b *subnetTracker) seenZone(id string) string {
 	return b.zones[id]
 }
 
-// observe records the answer of a call that began at started, which includes earlier launches.
+// observe records the result of a call that began at started, which accounts for earlier launches.
 func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -174,7 +174,7 @@ func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
 }
 
-// learn records the range of a known subnet, whether it gives public addresses, and the name of its zone.
+// learn records the range of a known subnet, whether it assigns public addresses, and the name of its zone.
 func (b *subnetTracker) learn(id string, s *ec2types.Subnet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -182,7 +182,7 @@ func (b *subnetTracker) learn(id string, s *ec2types.Subnet) {
 	b.zones[awssdk.ToString(s.AvailabilityZoneId)] = awssdk.ToString(s.AvailabilityZone)
 }
 
-// public returns the IDs of those of the subnets that give each new instance a public address, as far as is known.
+// public returns the IDs of the subnets that are known to give each new instance a public address.
 func (b *subnetTracker) public(subnets []ec2v1.Subnet) map[string]bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,8 +195,8 @@ func (b *subnetTracker) public(subnets []ec2v1.Subnet) map[string]bool {
 	return out
 }
 
-// Subnets returns the subnets of a class, by ID, with what EC2 last said of their free addresses; none if it has not
-// said that of all.
+// Subnets returns the subnets of a class, by ID, with the free addresses that EC2 last reported; none unless EC2 has
+// reported those of all.
 func (p *Provider) Subnets(ref cloud.ClassRef) []cloud.Subnet {
 	class, err := p.readyClass(ref)
 	if err != nil {
@@ -205,7 +205,7 @@ func (p *Provider) Subnets(ref cloud.ClassRef) []cloud.Subnet {
 	return p.subnets.observed(class.Status.Subnets)
 }
 
-// SubnetsByID returns those of the subnets that exist, with their free addresses, by ID.
+// SubnetsByID returns the subnets with these IDs that exist, with their free addresses, by ID.
 func (p *Provider) SubnetsByID(ctx context.Context, ids []string) ([]cloud.Subnet, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -249,8 +249,8 @@ func (b *subnetTracker) take(id string, addresses int64) {
 	}
 }
 
-// best returns, for each zone, the subnet with the most addresses left, ties by ID; subnets in avoid come last. A zone
-// stays even when its subnets look full: the numbers are up to a minute old, and EC2 has the last word.
+// best returns, for each zone, the subnet with the most addresses left, ties by ID; subnets in avoid come last. A
+// zone is kept even if its subnets seem full: the numbers are up to a minute old, and EC2 decides.
 func (b *subnetTracker) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[string]ec2v1.Subnet {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,7 +274,7 @@ func (b *subnetTracker) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[
 	return out
 }
 
-// stale reports whether the numbers of some subnet are old and nobody reads them; the caller then has to.
+// stale reports whether the numbers of some subnet are old and not being read; the caller must then read them.
 func (b *subnetTracker) stale(subnets []ec2v1.Subnet) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -296,8 +296,8 @@ func (b *subnetTracker) refreshed() {
 	b.refreshing = false
 }
 
-// choose returns the subnet of each zone to launch into. It reads the numbers of free addresses again in the background
-// when they are old.
+// choose returns the subnet of each zone to launch into. If the numbers of free addresses are old, it reads them
+// again in the background.
 func (b *subnetTracker) choose(class *ec2v1.EC2NodeClass, avoid map[string]bool) map[string]ec2v1.Subnet {
 	if b.stale(class.Status.Subnets) {
 		var ids []string

@@ -14,15 +14,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// annotationNodeGroup is on the EC2NodeClass that a NodeGroup stands for, in memory only: the NodeGroup itself.
+// annotationNodeGroup holds the NodeGroup on the EC2NodeClass that represents it, in memory only.
 const annotationNodeGroup = "nodeless.sh/node-group-object"
 
-// FromNodeGroup returns the EC2NodeClass that a NodeGroup stands for: the subnets, the image and the instance types
-// that its status names. Its kind remains NodeGroup, by which everything that groups do differently is recognized. The
-// result shares nothing with the object.
+// FromNodeGroup returns the EC2NodeClass that represents a NodeGroup: the subnets, the image and the instance types
+// in its status. Its kind remains NodeGroup, which identifies it wherever groups differ. The result shares nothing
+// with the object.
 func FromNodeGroup(n *v1alpha1.NodeGroup) *ec2v1.EC2NodeClass {
 	n = n.DeepCopy()
-	family := ec2v1.AMIFamilyAL2023 // whose reserved resources are assumed until the first node says its own
+	family := ec2v1.AMIFamilyAL2023 // its reserved resources are assumed until the first node reports its own
 	class := &ec2v1.EC2NodeClass{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.NodeGroupKind},
 		ObjectMeta: n.ObjectMeta,
@@ -32,7 +32,7 @@ func FromNodeGroup(n *v1alpha1.NodeGroup) *ec2v1.EC2NodeClass {
 	return class
 }
 
-// setNodeGroup makes a class stand for a NodeGroup of this spec and status.
+// setNodeGroup makes a class represent a NodeGroup with this spec and status.
 func setNodeGroup(class *ec2v1.EC2NodeClass, n *v1alpha1.NodeGroup) {
 	text, err := json.Marshal(v1alpha1.NodeGroup{Spec: n.Spec, Status: n.Status})
 	if err != nil { // such an object always has a JSON form
@@ -59,14 +59,14 @@ func setNodeGroup(class *ec2v1.EC2NodeClass, n *v1alpha1.NodeGroup) {
 	}
 }
 
-// NodeGroupOf returns spec and status of the NodeGroup that a class stands for, with the conditions of the class; nil
-// if it stands for none.
+// NodeGroupOf returns spec and status of the NodeGroup that a class represents, with the conditions of the class; nil
+// if it represents none.
 func NodeGroupOf(class *ec2v1.EC2NodeClass) *v1alpha1.NodeGroup {
 	if !isNodeGroup(class) {
 		return nil
 	}
 	n := &v1alpha1.NodeGroup{}
-	if json.Unmarshal([]byte(class.Annotations[annotationNodeGroup]), n) != nil { // nobody else writes it
+	if json.Unmarshal([]byte(class.Annotations[annotationNodeGroup]), n) != nil { // it has no other writer
 		return n
 	}
 	n.Status.Conditions = nil
@@ -76,7 +76,7 @@ func NodeGroupOf(class *ec2v1.EC2NodeClass) *v1alpha1.NodeGroup {
 	return n
 }
 
-// isNodeGroup reports whether a class stands for a NodeGroup.
+// isNodeGroup reports whether a class represents a NodeGroup.
 func isNodeGroup(class *ec2v1.EC2NodeClass) bool {
 	return class.Kind == v1alpha1.NodeGroupKind && class.APIVersion == v1alpha1.GroupVersion.String()
 }
@@ -91,7 +91,8 @@ func offeredAs(group *v1alpha1.NodeGroup, offerings []model.Offering) []model.Of
 	})
 }
 
-// shareSmallest gives all types of a catalog the resources of the smallest: of several, Auto Scaling chooses.
+// shareSmallest gives all types of a catalog the smallest amount of each resource: Auto Scaling chooses among the
+// types.
 func shareSmallest(types []model.InstanceType) {
 	if len(types) < 2 {
 		return
@@ -107,7 +108,7 @@ func shareSmallest(types []model.InstanceType) {
 	}
 }
 
-// groupCapacity returns the capacity types of the group that a class stands for.
+// groupCapacity returns the capacity types of the group that a class represents.
 func groupCapacity(class *ec2v1.EC2NodeClass) []string {
 	if n := NodeGroupOf(class); n != nil {
 		return n.Status.CapacityTypes
@@ -116,5 +117,5 @@ func groupCapacity(class *ec2v1.EC2NodeClass) []string {
 }
 
 func isGroupRef(ref cloud.ClassRef) bool {
-	return ref.Group == v1alpha1.GroupVersion.Group && ref.Kind == v1alpha1.NodeGroupKind
+	return v1alpha1.IsNodeGroup(ref.Group, ref.Kind)
 }

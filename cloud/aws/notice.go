@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// envelope is EventBridge's form of an event (karpenter.sh/docs/concepts/disruption, interruption, "Interruption
+// envelope is EventBridge's format of an event (karpenter.sh/docs/concepts/disruption, interruption, "Interruption
 // messages on the queue").
 type envelope struct {
 	Source     string    `json:"source"`
@@ -30,8 +30,8 @@ type envelope struct {
 // maxShown limits how much of an unreadable message is shown.
 const maxShown = 200
 
-// parseNotice reads a message. A message that is not about the lifecycle of instances is NoOp; one that cannot be read,
-// or that should name an instance and does not, is Malformed.
+// parseNotice reads a message. A message that does not concern the lifecycle of instances is NoOp; one that cannot be
+// read, or that should name an instance and does not, is Malformed.
 func parseNotice(body string) cloud.Interruption {
 	var e envelope
 	if err := json.Unmarshal([]byte(body), &e); err != nil {
@@ -66,7 +66,7 @@ func parseNotice(body string) cloud.Interruption {
 	return out
 }
 
-// kind returns what an event means; NoOp if it is not about the lifecycle of instances.
+// kind returns the kind of an event; NoOp if it does not concern the lifecycle of instances.
 func (e *envelope) kind() cloud.InterruptionKind {
 	switch e.Source + "/" + e.DetailType {
 	case "aws.ec2/EC2 Spot Instance Interruption Warning":

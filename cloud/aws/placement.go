@@ -40,7 +40,7 @@ func newPlacementGroups(a *account) *placementGroups {
 	return &placementGroups{account: a, known: map[string]placementGroup{}}
 }
 
-// resolve looks for the placement group of a class.
+// resolve finds the placement group of a class.
 func (s *placementGroups) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition = ec2v1.ConditionTypePlacementGroupReady
 	if class.Spec.PlacementGroupSelector == nil {
@@ -66,7 +66,7 @@ func selected(class *ec2v1.EC2NodeClass) string {
 	return cmp.Or(awssdk.ToString(selector.ID), awssdk.ToString(selector.Name))
 }
 
-// find asks EC2 for the placement group of a class; the zero value if there is none.
+// find reads the placement group of a class from EC2. It returns the zero value if there is none.
 func (s *placementGroups) find(ctx context.Context, class *ec2v1.EC2NodeClass) (placementGroup, error) {
 	in := &ec2.DescribePlacementGroupsInput{Filters: []ec2types.Filter{
 		filter("state", string(ec2types.PlacementGroupStateAvailable)),
@@ -94,7 +94,7 @@ func (s *placementGroups) find(ctx context.Context, class *ec2v1.EC2NodeClass) (
 	return g, nil
 }
 
-// of returns the placement group of a class, as last seen; the zero value if it selects none.
+// of returns the placement group of a class, as last seen, or the zero value if the class selects none.
 func (s *placementGroups) of(ctx context.Context, class *ec2v1.EC2NodeClass) (placementGroup, error) {
 	if class.Spec.PlacementGroupSelector == nil {
 		return placementGroup{}, nil
@@ -115,7 +115,7 @@ func (s *placementGroups) of(ctx context.Context, class *ec2v1.EC2NodeClass) (pl
 	return g, nil
 }
 
-// Placement returns the label of the partitions of a class's placement group; nil if it has none.
+// Placement returns the partitions of a class's placement group as a requirement on their label; nil if it has none.
 func (p *Provider) Placement(ctx context.Context, ref cloud.ClassRef) (_ model.Requirements, err error) {
 	defer p.called("Placement", p.now(), &err)
 	class, err := p.readyClass(ref)
@@ -137,14 +137,15 @@ func (g placementGroup) names() (out []string) {
 	return out
 }
 
-// takes reports whether instances of a type may be in the group.
+// takes reports whether the group supports instances of a type.
 func (g placementGroup) takes(t *ec2types.InstanceTypeInfo) bool {
 	return g.id == "" || t.PlacementGroupInfo != nil &&
 		slices.Contains(t.PlacementGroupInfo.SupportedStrategies, ec2types.PlacementGroupStrategy(g.strategy))
 }
 
-// partitionFor returns the partition of a launch: one that the request allows, drawn from its token, so that a
-// repetition is the same call. It is 0 without partitions, and false if the request allows none that there is.
+// partitionFor returns the partition of a launch: one that the request allows, derived from its token, so that a
+// repeated call is the same. It returns 0 if the group has no partitions, and false if the request allows none of
+// those it has.
 func (g placementGroup) partitionFor(req *cloud.LaunchRequest) (int32, bool) {
 	wanted, named := req.Requirements.Get(ec2v1.LabelPlacementGroupPartition)
 	var allowed []int32
@@ -154,7 +155,7 @@ func (g placementGroup) partitionFor(req *cloud.LaunchRequest) (int32, bool) {
 		}
 	}
 	if len(allowed) == 0 {
-		return 0, g.partitions == 0 // candidates sees to what is required all the same
+		return 0, g.partitions == 0 // candidates still checks the requirement
 	}
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(req.Token)) // a hash never fails
@@ -173,12 +174,12 @@ func (g placementGroup) labels(partition int32) map[string]string {
 	return out
 }
 
-// placementLabels returns the labels of the placement group in which EC2 says that an instance is.
+// placementLabels returns the labels of the placement group that EC2 reports for an instance.
 func placementLabels(p *ec2types.Placement) map[string]string {
 	return placementGroup{id: awssdk.ToString(p.GroupId)}.labels(awssdk.ToInt32(p.PartitionNumber))
 }
 
-// into writes into a launch template in which partition of the group its instances are.
+// into sets the group and the partition, if there is one, of a launch template's instances.
 func (g placementGroup) into(data *ec2types.RequestLaunchTemplateData, partition int32) {
 	if g.id == "" {
 		return
@@ -200,14 +201,14 @@ func (g placementGroup) drift(m cloud.Instance) string {
 // codeOtherZone is EC2's error for a launch into a cluster placement group whose instances are in another zone.
 const codeOtherZone = "InvalidPlacementGroup.InUse"
 
-// closesZone reports whether an error means that a placement group takes no instance of any type in the zone: it is in
-// another one, or has its seven instances of the strategy spread.
+// closesZone reports whether an error means that a placement group accepts no instance of any type in the zone: the
+// group is in another zone, or has the seven instances that the strategy spread allows.
 func closesZone(e ec2types.CreateFleetError) bool {
 	return awssdk.ToString(e.ErrorCode) == codeOtherZone ||
 		strings.Contains(awssdk.ToString(e.ErrorMessage), "limit of instances in this spread placement group")
 }
 
-// inZonesOf returns all choices of a launch in the zones of some.
+// inZonesOf returns all choices of a launch in the zones of some of them.
 func (l *launch) inZonesOf(some []choice) []choice {
 	return slices.DeleteFunc(slices.Clone(l.choices), func(o choice) bool {
 		return !slices.ContainsFunc(some, func(s choice) bool { return s.Zone == o.Zone })

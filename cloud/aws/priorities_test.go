@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// EC2 does not know prices of our own: it is told the order, and of spot only what costs about the same is named
-// together.
+// EC2 does not know the request's own prices: the fleet gets priorities instead, and for spot only offerings of about
+// the same price are in one fleet.
 func TestPricesOfOurOwnAreTheOrderOfTheFleet(t *testing.T) {
 	for kind, strategy := range map[string]string{
 		model.Spot:     "capacity-optimized-prioritized",

@@ -7,14 +7,13 @@ import (
 	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// profiles keeps the instance profiles of classes.
+// profiles maintains the instance profiles of classes.
 type profiles struct {
 	*account
 
@@ -64,14 +63,15 @@ func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verd
 	return ready(condition), nil
 }
 
-// name returns a name that is fixed for cluster, region and class, so that anybody finds the profile again.
+// name returns a name determined by cluster, region and class, so that any process finds the profile again.
 func (s *profiles) name(class *ec2v1.EC2NodeClass) string {
 	class = &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: cloudName(class)}} // the name depends on nothing else
 	return class.LegacyInstanceProfileName(s.o.ClusterName, s.o.AWS.Region)
 }
 
-// of returns the profile of a class and its name; nil if it is yet to be created. One that the status names stays if it
-// was made for the class: Karpenter's names are random, and the class may have been Karpenter's.
+// of returns the name and the profile of a class; the profile is nil if it has yet to be created. A profile that the
+// status names is kept if it was made for the class: Karpenter's names are random, and the class may have been
+// Karpenter's.
 func (s *profiles) of(ctx context.Context, class *ec2v1.EC2NodeClass) (string, *iamtypes.InstanceProfile, error) {
 	if name := class.Status.InstanceProfile; name != "" && name != s.name(class) {
 		profile, err := s.find(ctx, name)
@@ -83,7 +83,7 @@ func (s *profiles) of(ctx context.Context, class *ec2v1.EC2NodeClass) (string, *
 	return s.name(class), profile, err
 }
 
-// madeFor reports whether a profile has the tags of those that are made for a class.
+// madeFor reports whether a profile has the tags of profiles that are made for a class.
 func (s *profiles) madeFor(class *ec2v1.EC2NodeClass, profile *iamtypes.InstanceProfile) bool {
 	has := map[string]string{}
 	for _, t := range profile.Tags {
@@ -97,7 +97,7 @@ func (s *profiles) madeFor(class *ec2v1.EC2NodeClass, profile *iamtypes.Instance
 	return true
 }
 
-// ensure has the profile of a class hold a role, and returns its name.
+// ensure makes the profile of a class hold a role, and returns the profile's name.
 func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, role string) (string, error) {
 	name, profile, err := s.of(ctx, class)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, role s
 		"iam:AddRoleToInstanceProfile and iam:PassRole", err)
 }
 
-// find returns nil if there is no such profile.
+// find returns the profile of a name, nil if there is none.
 func (s *profiles) find(ctx context.Context, name string) (*iamtypes.InstanceProfile, error) {
 	out, err := s.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 	switch {
@@ -151,7 +151,7 @@ func (s *profiles) tags(class *ec2v1.EC2NodeClass) []iamtypes.Tag {
 }
 
 // Finalize deletes what the provider created for a class that is being deleted: its instance profile and launch
-// templates. Call it when no instance of the class is left. It is idempotent.
+// templates. Call it when no instances of the class are left. It is idempotent.
 func (p *Provider) Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	name := cloudName(class)
 	if isNodeGroup(class) { // nothing was created for it
@@ -188,25 +188,4 @@ func (s *profiles) forget(class string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.seen, class)
-}
-
-func (c *templateCache) deleteAll(ctx context.Context, class string) error {
-	pages := ec2.NewDescribeLaunchTemplatesPaginator(c.ec2, &ec2.DescribeLaunchTemplatesInput{
-		Filters: append(tagFilters(map[string]string{ec2v1.EKSClusterNameTagKey: c.o.ClusterName}),
-			filter("tag:"+ec2v1.LabelNodeClass, class)),
-	})
-	var failed []error
-	err := eachPage(ctx, pages, "describe launch templates", "ec2:DescribeLaunchTemplates",
-		func(page *ec2.DescribeLaunchTemplatesOutput) {
-			for _, t := range page.LaunchTemplates {
-				name := awssdk.ToString(t.LaunchTemplateName)
-				_, err := c.ec2.DeleteLaunchTemplate(ctx,
-					&ec2.DeleteLaunchTemplateInput{LaunchTemplateId: t.LaunchTemplateId})
-				if err != nil && !isMissingTemplate(code(err)) {
-					failed = append(failed, wrap("delete launch template "+name, "ec2:DeleteLaunchTemplate", err))
-				}
-				c.forget(name)
-			}
-		})
-	return errors.Join(append(failed, err)...)
 }

@@ -31,7 +31,7 @@ import (
 )
 
 // How long data from AWS stays valid (github.com/aws/karpenter-provider-aws/pkg/cache; spot prices are read more
-// often than there, since they move and the call is cheap).
+// often than there, since they change and the call is cheap).
 const (
 	typesAge              = 12 * time.Hour
 	onDemandAge           = 12 * time.Hour
@@ -60,28 +60,28 @@ type Options struct {
 	VMMemoryOverheadPercent *float64
 	// ReservedENIs is the number of interfaces of an instance that pods cannot use.
 	ReservedENIs int
-	// IsolatedVPC means that the price list cannot be reached: the built-in one is used.
+	// IsolatedVPC means that the price list cannot be reached, so that the built-in one is used.
 	IsolatedVPC bool
 	// ClusterARN is the EKS cluster whose zonal shifts are followed; "" = none are.
 	ClusterARN string
 	// InterruptionQueue is the name of the SQS queue that EventBridge feeds; "" = no notices.
 	InterruptionQueue string
-	// IgnoreReservations means that classes select no capacity reservations, whatever their terms say: instances use open
-	// ones as EC2 does. Karpenter's feature gate ReservedCapacity is its opposite.
+	// IgnoreReservations means that classes select no capacity reservations, whatever their terms say: instances use
+	// open ones as EC2 does. It is the opposite of Karpenter's feature gate ReservedCapacity.
 	IgnoreReservations bool
 	// RepairPolicies are the conditions of Nodes for which instances are replaced; nil = DefaultRepairPolicies.
 	RepairPolicies []cloud.RepairPolicy
-	// Classes reads the cluster's cache and returns nil if there is no such class. The object is never modified. One that
-	// stands for a class of another kind has that kind in its TypeMeta.
+	// Classes reads from the cluster's cache, and returns nil if there is no such class. The object is never modified.
+	// One that represents a class of another kind has that kind in its TypeMeta.
 	Classes func(cloud.ClassRef) *ec2v1.EC2NodeClass
-	// TypeLabels returns labels of a type's instances that EC2 does not know; they win over EC2's own. nil = none.
+	// TypeLabels returns labels of a type's instances that EC2 does not know; they override EC2's own. nil = none.
 	TypeLabels func(instanceType string) map[string]string
 	Clock      clock.Clock  // nil = real time
 	Log        *slog.Logger // nil = discarded
 }
 
-// Provider implements cloud.Provider and all optional abilities. It is safe for concurrent use. Its parts embed the
-// account that they work for; each guards its own state.
+// Provider implements cloud.Provider and all optional interfaces. It is safe for concurrent use. Its parts embed the
+// account; each guards its own state.
 type Provider struct {
 	*account
 	*notices     // Interruptions, Done
@@ -106,8 +106,8 @@ type account struct {
 	o        Options
 	ctx      context.Context // ends background refreshes
 	log      *slog.Logger
-	observer cloud.Observer // nil means that nobody observes
-	custom   atomic.Int32   // interfaces that custom networking keeps from pods
+	observer cloud.Observer // nil = none
+	custom   atomic.Int32   // interfaces that custom networking withholds from pods
 
 	ec2         *ec2.Client
 	ssm         *ssm.Client
@@ -182,9 +182,8 @@ func newProvider(a *account) *Provider {
 // Name returns "aws".
 func (p *Provider) Name() string { return "aws" }
 
-// now returns the time of the provider's clock.
-// ReserveENIs says how many interfaces of each node custom networking keeps from pods. Options.ReservedENIs counts the
-// same ones.
+// ReserveENIs sets how many interfaces of each node custom networking withholds from pods. Options.ReservedENIs
+// counts the same ones.
 func (a *account) ReserveENIs(n int) { a.custom.Store(int32(n)) }
 
 // reservedENIs returns how many interfaces of each node pods cannot use.
@@ -193,14 +192,14 @@ func (a *account) reservedENIs() int { return max(a.o.ReservedENIs, int(a.custom
 func (a *account) now() time.Time { return a.o.Clock.Now() }
 
 // ClassHash returns the value of the annotation karpenter.k8s.aws/ec2nodeclass-hash, which changes when existing
-// instances no longer match the class. It is Karpenter's: its hash goes over the certificates in user data too. An
-// invalid class has none: "".
+// instances no longer match the class. It is Karpenter's hash, which also covers the certificates in user data. It is
+// "" for an invalid class.
 func (p *Provider) ClassHash(class *ec2v1.EC2NodeClass) string {
 	return ClassHash(class, base64.StdEncoding.EncodeToString(p.o.ClusterCA))
 }
 
-// ClassHash is the hash of a class and of the cluster's certificates, as user data has them. Two specs of a class can
-// be compared without them.
+// ClassHash returns the hash of a class and of the cluster's certificates, in the form that user data has. Two specs
+// of a class can be compared without the certificates.
 func ClassHash(class *ec2v1.EC2NodeClass, certificates string) string {
 	if len(validateImages(class)) > 0 {
 		return ""
@@ -208,7 +207,7 @@ func ClassHash(class *ec2v1.EC2NodeClass, certificates string) string {
 	return class.Hash(&certificates)
 }
 
-// HashKeys returns the annotations of a class and of its NodeClaims that hold its ClassHash and the version of that.
+// HashKeys returns the annotations of a class and of its NodeClaims that hold its ClassHash and the hash's version.
 func HashKeys(class *ec2v1.EC2NodeClass) (hash, version string) {
 	if kindOf(class) == ownKind {
 		return ec2v1.AnnotationEC2NodeClassHash, ec2v1.AnnotationEC2NodeClassHashVersion
@@ -226,7 +225,7 @@ func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 	if class.DeletionTimestamp != nil {
 		return nil, fmt.Errorf("%s is being deleted: %w", title(class), cloud.ErrClassNotReady)
 	}
-	// Not StatusConditions(), which would add missing conditions to the shared object.
+	// Do not call StatusConditions(), which would add missing conditions to the shared object.
 	for _, c := range class.Status.Conditions {
 		if c.Type != "Ready" {
 			continue

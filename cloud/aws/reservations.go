@@ -20,14 +20,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// blockReclaim is how long before its end a Capacity Block takes no more instances: ten minutes later EC2 begins to
+// blockReclaim is how long before its end a Capacity Block stops taking instances: ten minutes later EC2 begins to
 // terminate those that it has (github.com/aws/karpenter-provider-aws/pkg/apis/v1).
 const blockReclaim = 40 * time.Minute
 
 var _ cloud.Reserver = (*Provider)(nil)
 
-// reservations finds the capacity reservations of classes and knows how many instances they have left: what EC2 last
-// said, less what was launched since.
+// reservations finds the capacity reservations of classes and tracks how many instances they have left: EC2's last
+// number, less the launches since.
 type reservations struct {
 	*account
 
@@ -42,7 +42,7 @@ func newReservations(a *account) *reservations {
 	}
 }
 
-// resolve fills in the reservations that a class selects. To select none is no fault.
+// resolve fills in the reservations that a class selects. It is no fault to select none.
 func (s *reservations) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	found, err := s.find(ctx, class)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *reservations) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (
 	return ready(ec2v1.ConditionTypeCapacityReservationsReady), nil
 }
 
-// find returns the active reservations that a class selects, by ID, and observes how many instances they have left.
+// find returns the active reservations that a class selects, by ID, and records how many instances they have left.
 func (s *reservations) find(ctx context.Context, class *ec2v1.EC2NodeClass,
 ) (map[string]ec2types.CapacityReservation, error) {
 	started, found := s.now(), map[string]ec2types.CapacityReservation{}
@@ -95,8 +95,8 @@ func (a *account) termsOf(class *ec2v1.EC2NodeClass) []ec2v1.CapacityReservation
 	return class.Spec.CapacityReservationSelectorTerms
 }
 
-// reservationQueries returns a query for each term. EC2 fails a query with an ID that it does not know, so that each ID
-// has its own; it takes no page size with IDs.
+// reservationQueries returns a query for each term. EC2 fails a query with an unknown ID, so each ID has its own
+// query. A query with IDs accepts no page size.
 func reservationQueries(terms []ec2v1.CapacityReservationSelectorTerm) []*ec2.DescribeCapacityReservationsInput {
 	var out []*ec2.DescribeCapacityReservationsInput
 	for _, t := range terms {
@@ -116,14 +116,14 @@ func reservationQueries(terms []ec2v1.CapacityReservationSelectorTerm) []*ec2.De
 			in.Filters = append(in.Filters, filter("instance-match-criteria", t.InstanceMatchCriteria))
 		}
 		in.Filters = append(in.Filters, tagFilters(t.Tags)...)
-		if len(in.Filters) > 1 { // never everything
+		if len(in.Filters) > 1 { // never query everything
 			out = append(out, in)
 		}
 	}
 	return out
 }
 
-// statusOf returns a reservation as a class shows it; false if it has ended or is of a kind that came after this code.
+// statusOf returns a reservation as a class shows it; false if it has ended or is of a kind unknown to this code.
 func (s *reservations) statusOf(r ec2types.CapacityReservation) (ec2v1.CapacityReservation, bool) {
 	out := ec2v1.CapacityReservation{
 		ID: awssdk.ToString(r.CapacityReservationId), AvailabilityZone: awssdk.ToString(r.AvailabilityZone),
@@ -139,7 +139,7 @@ func (s *reservations) statusOf(r ec2types.CapacityReservation) (ec2v1.CapacityR
 			"type", r.ReservationType, "match", r.InstanceMatchCriteria)
 	}
 	if r.EndDate != nil {
-		out.EndTime = new(metav1.NewTime(r.EndDate.Truncate(time.Second))) // as the API server keeps it
+		out.EndTime = new(metav1.NewTime(r.EndDate.Truncate(time.Second))) // as the API server stores it
 		known = known && r.EndDate.After(s.now())
 	}
 	if s.expiring(out) {
@@ -160,8 +160,8 @@ func (s *reservations) usable(r ec2v1.CapacityReservation) bool {
 		(r.EndTime == nil || r.EndTime.After(s.now()))
 }
 
-// Reservations returns the reservations of a class from which its catalogue's types can be launched, by ID. Free is at
-// most a minute old. The slice is the same one as before as long as nothing has changed.
+// Reservations returns the reservations of a class from which types of its catalogue can be launched, by ID. Free is
+// at most a minute old. The slice is the same one as before unless something has changed.
 func (p *Provider) Reservations(ctx context.Context, ref cloud.ClassRef) (_ []model.Reservation, err error) {
 	defer p.called("Reservations", p.now(), &err)
 	class, err := p.readyClass(ref)
@@ -207,7 +207,7 @@ func (s *reservations) of(class *ec2v1.EC2NodeClass, catalog *classCatalog) []mo
 	return c.offered
 }
 
-// ReservationsOf returns the reservations in the status of a class of which it is not known what they have free.
+// ReservationsOf returns the reservations in the status of a class, without their free instances, which are unknown.
 func ReservationsOf(class *ec2v1.EC2NodeClass, types []model.InstanceType) []model.Reservation {
 	var out []model.Reservation
 	for _, r := range class.Status.CapacityReservations {

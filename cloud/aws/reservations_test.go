@@ -83,7 +83,7 @@ func TestTermsSelectReservations(t *testing.T) {
 	}
 }
 
-// A failure that passes leaves the condition and what was selected; a missing permission is said.
+// A transient failure keeps the condition and the selected reservations; a missing permission becomes a condition.
 func TestReservationsThatCannotBeRead(t *testing.T) {
 	a, p, class := reservedStage(t, func(a *fakeAccount) { a.reserve("cr-1", 1) })
 	a.fail["DescribeCapacityReservations"] = []error{apiError("InvalidParameterValue", "broken")}
@@ -104,7 +104,7 @@ func TestReservationsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each kind of reservation has its own market.
+// Each kind of reservation has its own market type.
 func TestALaunchFromAReservationSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*ec2types.CapacityReservation)
@@ -144,7 +144,7 @@ func TestALaunchFromAReservationSaysSo(t *testing.T) {
 	}
 }
 
-// Several reservations are tried one after another; one that is gone is no reason to give up.
+// Several reservations are tried one after another; a deleted one does not end the attempt.
 func TestReservationsAreTriedInTurn(t *testing.T) {
 	a, p, _ := reservedStage(t, func(a *fakeAccount) {
 		a.reserve("cr-1", 1)
@@ -194,7 +194,7 @@ func TestReservationsHaveTheNodesOtherCosts(t *testing.T) {
 	}
 }
 
-// The number of free instances is read anew when it is a minute old, even if nobody resolves the class.
+// The number of free instances is read again when it is a minute old, even if the class is not resolved again.
 func TestFreeInstancesAreReadAgain(t *testing.T) {
 	v := clock.NewVirtual(time.Now())
 	a, p, _ := reservedStage(t, func(a *fakeAccount) { a.reserve("cr-1", 1) }, func(o *Options) { o.Clock = v })
@@ -255,7 +255,7 @@ func TestReservationsCanBeIgnored(t *testing.T) {
 	}
 }
 
-// One that has ended since the class was resolved has none left, and is not asked for all the time.
+// A reservation that has ended since the class was resolved has none free, and is read only once a minute.
 func TestAnEndedReservationIsReadOnceAMinute(t *testing.T) {
 	v := clock.NewVirtual(time.Now())
 	a, p, _ := reservedStage(t, func(a *fakeAccount) { a.reserve("cr-1", 1) }, func(o *Options) { o.Clock = v })

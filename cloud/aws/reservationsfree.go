@@ -18,13 +18,13 @@ type reservationState struct {
 	stale bool        // an instance has ended since
 }
 
-// classReservations is what is remembered of a class.
+// classReservations is the remembered state of a class.
 type classReservations struct {
 	read    time.Time           // when its reservations were last read
 	offered []model.Reservation // what Reservations last returned
 }
 
-// class returns what is remembered of a class. The caller holds the lock.
+// class returns the remembered state of a class. The caller holds the lock.
 func (s *reservations) class(class *ec2v1.EC2NodeClass) *classReservations {
 	name := cloudName(class)
 	if s.classes[name] == nil {
@@ -40,7 +40,7 @@ func (s *reservations) begin(class *ec2v1.EC2NodeClass, now time.Time) {
 	s.class(class).read = now
 }
 
-// observe records the answer of a call that began at started, unless a newer one is known.
+// observe records the result of a call that began at started, unless a newer one is known.
 func (s *reservations) observe(id string, free int64, started time.Time) {
 	k := s.known[id]
 	if k == nil {
@@ -63,7 +63,7 @@ func (s *reservations) take(id string) {
 	}
 }
 
-// ended records that an instance has ended, which may have been reserved: the next refresh reads again.
+// ended records that an instance has ended, which may have been a reserved one: the next refresh reads again.
 func (s *reservations) ended() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *reservations) free(id string) int64 {
 	return max(k.free-int64(len(k.taken)), 0)
 }
 
-// refresh reads again how many instances a class's reservations have left: now, if it is not known of one of them or
-// an instance has ended since, and in the background if it is old. Resolve reads it, too.
+// refresh reads again how many instances a class's reservations have left: at once, if the number of one is unknown
+// or an instance has ended since, and in the background if the numbers are old. Resolve reads them, too.
 func (s *reservations) refresh(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	s.mu.Lock()
 	unknown, c := false, s.class(class)
@@ -98,7 +98,7 @@ func (s *reservations) refresh(ctx context.Context, class *ec2v1.EC2NodeClass) e
 	}
 	old := s.now().Sub(c.read) > reservationAge
 	if old {
-		c.read = s.now() // whoever comes next does not read them, too
+		c.read = s.now() // so that the next caller does not read them, too
 	}
 	s.mu.Unlock()
 	switch {

@@ -31,10 +31,10 @@ func wantsReserved(rs model.Requirements) bool {
 		ok && !kind.Has(model.Spot) && !kind.Has(model.OnDemand)
 }
 
-// reservedChoices returns the reservations of a class that satisfy a request, one for each call, in the order in which
-// they are tried: those with free instances first, then by kind as Karpenter does
-// (github.com/aws/karpenter-provider-aws/pkg/providers/instance/filter), then the cheapest type, then by ID. EC2 has
-// the last word about what is free.
+// reservedChoices returns the reservations of a class that satisfy a request, one for each call, in the order in
+// which they are tried: those with free instances first, then by kind as Karpenter does
+// (github.com/aws/karpenter-provider-aws/pkg/providers/instance/filter), then the cheapest type, then by ID. EC2
+// decides what is free.
 func (p *Provider) reservedChoices(class *ec2v1.EC2NodeClass, c *classCatalog, req *cloud.LaunchRequest) []choice {
 	if !wantsReserved(req.Requirements) {
 		return nil
@@ -99,9 +99,9 @@ func (s source) targetType(kind string) ec2types.DefaultTargetCapacityType {
 	return ec2types.DefaultTargetCapacityTypeOnDemand
 }
 
-// into writes into a launch template which reservation its instances use. Those of a class that selects reservations
-// use no other, so that an on-demand instance does not take what the class means to launch as reserved; those of other
-// classes use open ones as EC2 does.
+// into sets the reservation that a launch template's instances use. Instances of a class that selects reservations
+// use no other ones, so that an on-demand instance does not take capacity that the class launches as reserved;
+// instances of other classes use open ones as EC2 does.
 func (s source) into(data *ec2types.RequestLaunchTemplateData, selects bool) {
 	type specification = ec2types.LaunchTemplateCapacityReservationSpecificationRequest
 	if s.id == "" {
@@ -128,13 +128,13 @@ func (s source) into(data *ec2types.RequestLaunchTemplateData, selects bool) {
 	data.InstanceMarketOptions = &ec2types.LaunchTemplateInstanceMarketOptionsRequest{MarketType: market}
 }
 
-// outOfCapacity reports whether an error code of EC2 means that what was named cannot be launched now.
+// outOfCapacity reports whether an error code of EC2 means that the named choices cannot be launched now.
 func outOfCapacity(code string) bool {
 	return capacityCodes[code] || code == codeOtherZone || strings.HasPrefix(code, "InvalidCapacityReservation")
 }
 
-// reservedLabels returns the labels of an instance that was launched from a reservation; nil for any other. An instance
-// that merely came to run in an open one is on-demand: it may leave it at any time.
+// reservedLabels returns the labels of an instance that was launched from a reservation; nil for any other. An
+// instance that merely runs in an open reservation is on-demand: it may leave the reservation at any time.
 func reservedLabels(i ec2types.Instance) map[string]string {
 	spec := i.CapacityReservationSpecification
 	if awssdk.ToString(i.CapacityReservationId) == "" || spec == nil ||

@@ -30,9 +30,9 @@ func unready(condition, reason, format string, args ...any) verdict {
 }
 
 // Resolve fills the status of a class (subnets, security groups, images, instance profile, capacity reservations) and
-// its conditions. class must be the caller's own copy. What the user has to fix becomes a condition that is False and
-// names the field and the remedy. An error is returned only for failures that pass; it leaves the condition of its step
-// as it was.
+// its conditions. class must be the caller's own copy. A problem that the user must fix becomes a condition that is
+// False and names the field and the remedy. An error is returned only for temporary failures; it leaves the condition
+// of its step unchanged.
 func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	if isNodeGroup(class) {
 		return p.groups.resolve(ctx, class)
@@ -94,8 +94,8 @@ func filter(name string, values ...string) ec2types.Filter {
 }
 
 // Preview fills in the subnets, security groups and images to which a class would resolve. It writes nothing, neither
-// to AWS nor to a cluster. What AWS does not answer is an error and stays as it was. class must be the caller's own
-// copy.
+// to AWS nor to a cluster. It fails if a call to AWS fails, and leaves what it could not read as it was. class must
+// be the caller's own copy.
 func (p *Provider) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error {
 	for _, step := range []func(context.Context, *ec2v1.EC2NodeClass) (verdict, error){
 		resolveValidation, p.placements.resolve, p.network.resolveSubnets, p.network.resolveSecurityGroups, p.images.resolve,

@@ -2,16 +2,22 @@ package aws
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 func TestResolveFillsTheStatus(t *testing.T) {
@@ -44,7 +50,7 @@ func TestResolveFillsTheStatus(t *testing.T) {
 	}
 }
 
-// What the user has to mend is a condition that names the field and the remedy.
+// A fault that the user has to fix becomes a condition that names the field and the remedy.
 func TestResolveSaysWhatToMend(t *testing.T) {
 	for _, c := range []struct {
 		name, condition string
@@ -77,6 +83,16 @@ func TestResolveSaysWhatToMend(t *testing.T) {
 			[]string{"family@version"},
 		},
 		{
+			"version of Windows", "AMIsReady",
+			func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "windows2022@v1" },
+			[]string{"spec.amiSelectorTerms[0]", "only specify version 'latest'", "write alias: windows2022@latest"},
+		},
+		{
+			"Windows that is not there", "AMIsReady",
+			func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "windows2016@latest" },
+			[]string{`unknown family "windows2016"`, "windows2019, windows2022 or windows2025"},
+		},
+		{
 			"unknown alias version", "AMIsReady",
 			func(c *ec2v1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023@v19990101" },
 			[]string{"v19990101", "1.36"},
@@ -103,6 +119,17 @@ func TestResolveSaysWhatToMend(t *testing.T) {
 				EBS:        &ec2v1.BlockDevice{VolumeSize: new(resource.MustParse("20Gi")), KMSKeyID: awssdk.String("my-key")},
 			}}
 		}, []string{"spec.blockDeviceMappings[0].ebs.kmsKeyID", "my-key", "alias/aws/ebs"}},
+		{"script for Bottlerocket", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.AMISelectorTerms[0].Alias = "bottlerocket@latest"
+			c.Spec.UserData = awssdk.String("[settings]\necho hello\n")
+		}, []string{"spec.userData", "TOML", "line 2"}},
+		{"script with its frame for Windows", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.AMISelectorTerms[0].Alias = "windows2022@latest"
+			c.Spec.UserData = awssdk.String("<powershell>\necho hello\n</powershell>")
+		}, []string{"spec.userData", "write the script without <powershell>"}},
+		{"MIME without boundary", "ValidationSucceeded", func(c *ec2v1.EC2NodeClass) {
+			c.Spec.UserData = awssdk.String("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nhello")
+		}, []string{"spec.userData", "boundary"}},
 		{"placement group", "PlacementGroupReady", func(c *ec2v1.EC2NodeClass) {
 			c.Spec.PlacementGroupSelector = &ec2v1.PlacementGroupSelector{Name: awssdk.String("x")}
 		}, []string{"spec.placementGroupSelector"}},
@@ -143,6 +170,17 @@ func TestResolveTellsPassingTroubleFromMissingRights(t *testing.T) {
 	}
 }
 
+// User data that cannot be rendered refuse the launch until the class is changed: other pools are tried.
+func TestALaunchWithBadUserDataIsRefused(t *testing.T) {
+	_, p, class := stage(t)
+	class.Spec.UserData = awssdk.String("MIME-Version: 1.0\nContent-Type: text/plain\n\nhello")
+	boot := bootConfig{options: &p.o, class: class, imageFamily: class.AMIFamily()}
+	if _, err := p.templates.of(class, boot, templateKey{}); !errors.Is(err, cloud.ErrRefused) ||
+		!strings.Contains(err.Error(), "spec.userData") {
+		t.Errorf("launch template: %v", err)
+	}
+}
+
 func TestFinalizeLeavesNothingBehind(t *testing.T) {
 	a, p, class := stage(t)
 	mustLaunch(t, p, requestFor("c"))
@@ -156,6 +194,36 @@ func TestFinalizeLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// Each image needs other launch templates, and EC2 allows few: one that no launch has used for an hour is deleted. One
+// in use and another process's new one are kept.
+func TestUnusedTemplatesAreDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clk := clock.NewVirtual(time.Unix(1000000, 0))
+		a, p, class := stage(t, func(o *Options) { o.Clock = clk })
+		launch := func(claim string) {
+			mustLaunch(t, p, requestFor(claim, model.OneOf(model.LabelInstanceType, "m5.large")))
+			synctest.Wait() // for the deletion
+		}
+		launch("first")
+		old := slices.Collect(maps.Keys(a.templates))
+		clk.Advance(2 * time.Hour)
+		launch("second")
+		if made := a.count("CreateLaunchTemplate"); made != 1 || len(a.templates) != 1 {
+			t.Errorf("%d templates were made, %d are left, want one that is in use", made, len(a.templates))
+		}
+		for i := range class.Status.AMIs {
+			class.Status.AMIs[i].ID += "-new"
+		}
+		clk.Advance(2 * time.Hour)
+		a.templates["karpenter.k8s.aws/younger"] = &ec2types.RequestLaunchTemplateData{}
+		a.created["karpenter.k8s.aws/younger"] = clk.Now()
+		launch("third")
+		if len(a.templates) != 2 || a.templates[old[0]] != nil {
+			t.Errorf("left are %v, want the new image's and another process's", slices.Collect(maps.Keys(a.templates)))
+		}
+	})
+}
+
 func TestRoleCanChange(t *testing.T) {
 	a, p, class := stage(t)
 	a.roles["other"] = true
@@ -166,8 +234,8 @@ func TestRoleCanChange(t *testing.T) {
 	}
 }
 
-// A class that was Karpenter's keeps its instance profile, of a random name; one that the user has named before is not ours
-// to change.
+// A class that Karpenter managed keeps its instance profile, which has a random name; a profile that the user
+// specified before is not modified.
 func TestAProfileThatKarpenterMadeIsKept(t *testing.T) {
 	for owner, theirs := range map[string]bool{"karpenter": true, "user": false} {
 		a, p, class := stage(t)
@@ -211,8 +279,8 @@ func TestHashFollowsWhatInstancesAreMadeOf(t *testing.T) {
 	}
 }
 
-// Karpenter's hash goes over the certificates of the cluster too, in base64 as its setting CLUSTER_CA_BUNDLE has them:
-// nodes of either controller are no drift to the other.
+// Karpenter's hash also covers the cluster's CA certificates, in base64 as in its setting CLUSTER_CA_BUNDLE: nodes of
+// either controller have not drifted for the other.
 func TestHashIsKarpenters(t *testing.T) {
 	class := newClass("a")
 	of := func(ca string) string {

@@ -8,12 +8,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// sidePrices returns what a node of the class costs beside its instance, by zone: its volumes, and a public IPv4
-// address if it gets one. public says which subnets give each new instance an address. Volumes of the image that the
-// class does not mention are not counted.
+// sidePrices returns what a node of the class costs in addition to its instance, by zone: its volumes, and a public
+// IPv4 address if it gets one. public says which subnets give each new instance an address. Volumes of the image that
+// the class does not mention are not counted.
 func sidePrices(class *ec2v1.EC2NodeClass, region string, public map[string]bool) map[string]model.Price {
 	mappings, volumes := disks(class), model.Price(0)
-	if len(mappings) == 0 { // an image of the user's own brings its root volume along
+	if len(mappings) == 0 { // a custom image brings its root volume along
 		volumes = model.Price(catalog.VolumePrice(region, catalog.Volume{Type: "gp3", GiB: defaultDisk / gib}))
 	}
 	for _, d := range mappings {

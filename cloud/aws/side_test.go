@@ -24,7 +24,7 @@ func TestNodesCostTheirVolumesAndPublicAddresses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		spec   ec2v1.EC2NodeClassSpec
-		public map[string]bool // subnets
+		public map[string]bool // by subnet
 		a, b   model.Price
 	}{
 		{"the root volume that nobody asked for", ec2v1.EC2NodeClassSpec{}, nil, 2_192, 2_192},

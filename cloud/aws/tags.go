@@ -17,7 +17,7 @@ func providerID(zone, id string) string { return "aws:///" + zone + "/" + id }
 // tagToken is the tag that ties an instance to one NodeClaim object: names may be reused, UIDs are not.
 const tagToken = "nodeless.sh/nodeclaim-uid"
 
-// sharedTags returns the tags of everything that is created for a class.
+// sharedTags returns the tags of all resources that are created for a class.
 func (a *account) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 	tags := map[string]string{}
 	for k, v := range class.Spec.Tags {
@@ -31,7 +31,7 @@ func (a *account) sharedTags(class *ec2v1.EC2NodeClass) map[string]string {
 	return tags
 }
 
-// instanceTags returns the tags of an instance and its volumes, by which the instance is found again.
+// instanceTags returns the tags of an instance and its volumes, which identify the instance.
 func (a *account) instanceTags(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest) map[string]string {
 	tags := a.sharedTags(class)
 	if _, named := tags[ec2v1.NameTagKey]; !named {
@@ -56,7 +56,7 @@ func tagList(tags map[string]string) []ec2types.Tag {
 // ownKind is the kind of a class with an empty TypeMeta, such as an object from a cache.
 const ownKind = "EC2NodeClass"
 
-// kindOf returns the kind of the object that a class is or stands for.
+// kindOf returns the kind of the object that a class is or represents.
 func kindOf(class *ec2v1.EC2NodeClass) string {
 	if class.Kind == "" {
 		return ownKind
@@ -67,8 +67,8 @@ func kindOf(class *ec2v1.EC2NodeClass) string {
 // title names a class in messages.
 func title(class *ec2v1.EC2NodeClass) string { return fmt.Sprintf("%s %q", kindOf(class), class.Name) }
 
-// cloudName returns the name of a class in the cloud: that of an EC2NodeClass, which Karpenter's own tools know, or
-// kind and name of a class of another kind.
+// cloudName returns the name of a class in AWS: for an EC2NodeClass its name, which Karpenter's own tools know; for
+// other kinds the kind and the name.
 func cloudName(class *ec2v1.EC2NodeClass) string {
 	if kind := kindOf(class); kind != ownKind {
 		return strings.ToLower(kind) + "/" + class.Name
@@ -76,15 +76,15 @@ func cloudName(class *ec2v1.EC2NodeClass) string {
 	return class.Name
 }
 
-// ClassName returns the name by which a class is kept beside those of other kinds: that of an EC2NodeClass, or kind and
-// name of another.
+// ClassName returns a name that is unique among classes of all kinds: for an EC2NodeClass its name; for other kinds
+// the kind and the name.
 func ClassName(ref cloud.ClassRef) string {
 	return cloudName(&ec2v1.EC2NodeClass{
 		TypeMeta: metav1.TypeMeta{Kind: ref.Kind}, ObjectMeta: metav1.ObjectMeta{Name: ref.Name},
 	})
 }
 
-// classLabel returns the key of the label with which a Node names its class.
+// classLabel returns the key of the label that names a Node's class.
 func classLabel(class *ec2v1.EC2NodeClass) string {
 	if kind := kindOf(class); kind != ownKind {
 		group, _, _ := strings.Cut(class.APIVersion, "/")

@@ -1,24 +1,24 @@
 package aws
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
-	"sync"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
-	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nodeless/nodeless/cloud"
 )
 
-// templateKey identifies a launch template among those of one launch: all instances of a template boot alike.
+// templateKey identifies a launch template among those of one launch: all instances of a template boot in the same
+// way.
 type templateKey struct {
 	image   int   // index into the class's images
 	maxPods int32 // 0 = the image calculates it
@@ -29,7 +29,7 @@ type templateKey struct {
 	partition int32
 }
 
-// template is a launch template; its name is made from its content.
+// template is a launch template; its name is derived from its content.
 type template struct {
 	name string
 	in   *ec2.CreateLaunchTemplateInput
@@ -41,7 +41,7 @@ func (c *templateCache) of(class *ec2v1.EC2NodeClass, with bootConfig, key templ
 	}
 	text, err := with.userData()
 	if err != nil {
-		return template{}, err
+		return template{}, fmt.Errorf("%w: %w", err, cloud.ErrRefused) // until the class is changed
 	}
 	if c.observer != nil {
 		c.observer.UserData(class.Name, len(text))
@@ -178,7 +178,7 @@ func disks(class *ec2v1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMappin
 			SnapshotId: e.SnapshotID, Throughput: narrow(e.Throughput), VolumeInitializationRate: e.VolumeInitializationRate,
 		}
 		if d.DeleteOnTermination == nil {
-			// Nobody would find a volume that outlives its instance, and somebody would pay for it.
+			// Delete volumes with their instances: nobody would notice one that is left, and it would still cost money.
 			d.DeleteOnTermination = awssdk.Bool(true)
 		}
 		if e.VolumeType != nil {
@@ -199,10 +199,12 @@ func defaultDisks(family string) []*ec2v1.BlockDeviceMapping {
 			Encrypted: awssdk.Bool(true), VolumeType: awssdk.String("gp3"), VolumeSize: &quantity,
 		}}
 	}
-	switch family {
-	case ec2v1.AMIFamilyCustom:
+	switch {
+	case family == ec2v1.AMIFamilyCustom:
 		return nil
-	case ec2v1.AMIFamilyBottlerocket:
+	case windowsYear(family) != "":
+		return []*ec2v1.BlockDeviceMapping{disk(dataDevice(family), "50Gi")}
+	case family == ec2v1.AMIFamilyBottlerocket:
 		return []*ec2v1.BlockDeviceMapping{disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "20Gi")}
 	}
 	return []*ec2v1.BlockDeviceMapping{disk("/dev/xvda", "20Gi")}
@@ -213,51 +215,4 @@ func narrow(n *int64) *int32 {
 		return nil
 	}
 	return awssdk.Int32(int32(*n))
-}
-
-// templateCache remembers which templates exist.
-type templateCache struct {
-	*account
-	creating singleflight.Group // by name
-
-	mu    sync.Mutex
-	known map[string]bool
-}
-
-func newTemplateCache(a *account) *templateCache {
-	return &templateCache{account: a, known: map[string]bool{}}
-}
-
-func (c *templateCache) forget(name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.known, name)
-}
-
-// ensure makes sure that a template exists; callers that need it at the same time share one call.
-func (c *templateCache) ensure(ctx context.Context, t template) error {
-	select {
-	case created := <-c.creating.DoChan(t.name, func() (any, error) { return nil, c.create(t) }):
-		return created.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// create creates a template unless it exists. One of the same name has the same content, since its name is made of it.
-func (c *templateCache) create(t template) error {
-	c.mu.Lock()
-	known := c.known[t.name]
-	c.mu.Unlock()
-	if known {
-		return nil
-	}
-	_, err := c.ec2.CreateLaunchTemplate(c.ctx, t.in)
-	if err != nil && code(err) != "InvalidLaunchTemplateName.AlreadyExistsException" {
-		return wrapLaunch("create launch template", "ec2:CreateLaunchTemplate", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.known[t.name] = true
-	return nil
 }

@@ -12,13 +12,12 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// unhealthyAfter is how long a check must have failed before the instance is given up
+// unhealthyAfter is how long a check must have been failing before the instance counts as unhealthy
 // (github.com/aws/karpenter-provider-aws/pkg/providers/instancestatus).
 const unhealthyAfter = 2 * time.Minute
 
-// unhealthyFilters find unhealthy instances. EC2 joins filters by AND, so that each needs a call of its own. The codes
-// are those of events that are still to come
-// (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceStatusEvent.html).
+// unhealthyFilters find unhealthy instances. EC2 combines filters by AND, so each needs its own call. The codes are
+// those of upcoming events (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceStatusEvent.html).
 var unhealthyFilters = []ec2types.Filter{
 	{Name: awssdk.String("instance-status.status"), Values: []string{"impaired"}},
 	{Name: awssdk.String("system-status.status"), Values: []string{"impaired"}},
@@ -30,8 +29,8 @@ var unhealthyFilters = []ec2types.Filter{
 
 var _ cloud.HealthChecker = (*Provider)(nil)
 
-// Unhealthy asks EC2 for instances that have failed its checks for two minutes or face maintenance. They may be
-// anybody's.
+// Unhealthy returns the instances that have failed EC2's checks for two minutes or face maintenance. They need not be
+// the cluster's.
 func (p *Provider) Unhealthy(ctx context.Context) ([]cloud.Interruption, error) {
 	seen := map[string]bool{}
 	var out []cloud.Interruption
@@ -52,7 +51,7 @@ func (p *Provider) Unhealthy(ctx context.Context) ([]cloud.Interruption, error) 
 	return out, errors.Join(failed...)
 }
 
-// problemsOf returns what is wrong with an instance. An impaired volume does not count: it may be a single pod's.
+// problemsOf returns the problems of an instance. An impaired volume does not count: it may belong to a single pod.
 func problemsOf(s ec2types.InstanceStatus, now time.Time) []cloud.Interruption {
 	var out []cloud.Interruption
 	add := func(kind cloud.InterruptionKind, at time.Time) {

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/mail"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// unregistered keeps pods away until the controller has finished the Node
+// unregistered keeps pods off until the controller has completed the Node
 // (sigs.k8s.io/karpenter/pkg/apis/v1/taints.go).
 var unregistered = model.Taint{Key: "karpenter.sh/unregistered", Effect: model.NoExecute}
 
@@ -88,6 +87,9 @@ func (b bootConfig) userData() (string, error) {
 	case ec2v1.AMIFamilyBottlerocket:
 		return b.bottlerocket(custom)
 	}
+	if windowsYear(b.imageFamily) != "" {
+		return b.powerShell(custom)
+	}
 	parts, err := customParts(custom)
 	if err != nil {
 		return "", fmt.Errorf("spec.userData of %s: %w", title(b.class), err)
@@ -96,7 +98,7 @@ func (b bootConfig) userData() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Later NodeConfigs win over earlier ones: the cluster's comes last.
+	// Later NodeConfigs override earlier ones: the cluster's comes last.
 	return archive(append(parts, part{nodeConfigType, config})), nil
 }
 
@@ -113,9 +115,11 @@ func (b bootConfig) nodeConfig() (string, error) {
 			"certificateAuthority": base64.StdEncoding.EncodeToString(b.options.ClusterCA),
 			"cidr":                 b.options.ServiceCIDR,
 		},
-		"kubelet": map[string]any{"config": config, "flags": []string{"--node-labels=" + b.labelList()}},
+		"kubelet": map[string]any{
+			"config": config, "flags": []string{"--node-labels=" + strings.Join(pairs(b.labels, "="), ",")},
+		},
 	}
-	if s := b.class.Spec.InstanceStorePolicy; s != nil && *s == ec2v1.InstanceStorePolicyRAID0 {
+	if b.isRAID0() {
 		spec["instance"] = map[string]any{"localStorage": map[string]any{"strategy": "RAID0"}}
 	}
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec})
@@ -125,8 +129,14 @@ func (b bootConfig) nodeConfig() (string, error) {
 	return string(text), nil
 }
 
-// kubeletConfig returns the kubelet settings of the class, whose field names are those of KubeletConfiguration, with
-// what the cluster adds.
+// isRAID0 reports whether the class puts node storage on the local NVMe disks.
+func (b bootConfig) isRAID0() bool {
+	s := b.class.Spec.InstanceStorePolicy
+	return s != nil && *s == ec2v1.InstanceStorePolicyRAID0
+}
+
+// kubeletConfig returns the kubelet settings of the class, whose field names are those of KubeletConfiguration, and
+// those that the cluster adds.
 func (b bootConfig) kubeletConfig() (map[string]any, error) {
 	config := map[string]any{}
 	if k := b.class.Spec.Kubelet; k != nil {
@@ -154,14 +164,6 @@ func (b bootConfig) kubeletConfig() (map[string]any, error) {
 		config["clusterDNS"] = []string{b.options.ClusterDNS}
 	}
 	return config, nil
-}
-
-func (b bootConfig) labelList() string {
-	var out []string
-	for _, k := range sortedKeys(b.labels) {
-		out = append(out, k+"="+b.labels[k])
-	}
-	return strings.Join(out, ",")
 }
 
 const nodeConfigType = "application/node.eks.aws"
@@ -231,68 +233,5 @@ func splitParts(text string) ([]part, error) {
 			kind += "\nContent-Transfer-Encoding: " + e
 		}
 		out = append(out, part{kind, body.String()})
-	}
-}
-
-// ourTable matches TOML tables and keys that belong to the controller.
-var ourTable = regexp.MustCompile(`(?m)^\s*\[?\s*settings\.kubernetes\b`)
-
-// bottlerocket returns Bottlerocket's settings as TOML (its API's settings.kubernetes), after the class's own.
-func (b bootConfig) bottlerocket(custom string) (string, error) {
-	if ourTable.MatchString(custom) {
-		return "", fmt.Errorf("spec.userData of %s: settings.kubernetes is written by the controller; "+
-			"use spec.kubelet, or labels and taints of the NodePool", title(b.class))
-	}
-	var out strings.Builder
-	if custom = strings.TrimSpace(custom); custom != "" {
-		out.WriteString(custom + "\n\n")
-	}
-	fmt.Fprintf(&out, "[settings.kubernetes]\napi-server = %q\ncluster-name = %q\ncluster-certificate = %q\n",
-		b.options.ClusterEndpoint,
-		b.options.ClusterName, base64.StdEncoding.EncodeToString(b.options.ClusterCA))
-	k := b.class.Spec.Kubelet
-	switch {
-	case k != nil && len(k.ClusterDNS) > 0:
-		fmt.Fprintf(&out, "cluster-dns-ip = %q\n", k.ClusterDNS[0])
-	case b.options.ClusterDNS != "":
-		fmt.Fprintf(&out, "cluster-dns-ip = %q\n", b.options.ClusterDNS)
-	}
-	if b.maxPods != nil {
-		fmt.Fprintf(&out, "max-pods = %d\n", *b.maxPods)
-	}
-	if isAuto(b.class) {
-		fmt.Fprint(&out, "hostname-override-source = \"instance-id\"\n")
-	}
-	if k != nil {
-		for _, t := range []struct {
-			name   string
-			values map[string]string
-		}{{"kube-reserved", k.KubeReserved}, {"system-reserved", k.SystemReserved}, {"eviction-hard", k.EvictionHard}} {
-			writeTable(&out, t.name, t.values)
-		}
-	}
-	writeTable(&out, "node-labels", b.labels)
-	fmt.Fprint(&out, "\n[settings.kubernetes.node-taints]\n")
-	byKey := map[string][]model.Taint{}
-	for _, t := range b.taints {
-		byKey[t.Key] = append(byKey[t.Key], t)
-	}
-	for _, key := range sortedKeys(byKey) {
-		var values []string
-		for _, t := range byKey[key] {
-			values = append(values, fmt.Sprintf("%q", t.Value+":"+string(t.Effect)))
-		}
-		fmt.Fprintf(&out, "%q = [%s]\n", key, strings.Join(values, ", "))
-	}
-	return out.String(), nil
-}
-
-func writeTable(out *strings.Builder, name string, values map[string]string) {
-	if len(values) == 0 {
-		return
-	}
-	fmt.Fprintf(out, "\n[settings.kubernetes.%s]\n", name)
-	for _, k := range sortedKeys(values) {
-		fmt.Fprintf(out, "%q = %q\n", k, values[k])
 	}
 }

@@ -1,11 +1,17 @@
 package aws
 
 import (
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	"github.com/pelletier/go-toml/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -23,7 +29,7 @@ func bootFor(class *ec2v1.EC2NodeClass) bootConfig {
 	}
 }
 
-// What nodeadm reads is one NodeConfig; long lists of labels must stay one flag.
+// The user data is a single NodeConfig that nodeadm can read; a long list of labels must stay one flag.
 func TestNodeConfigIsReadable(t *testing.T) {
 	class := newClass("default")
 	raid := ec2v1.InstanceStorePolicyRAID0
@@ -114,21 +120,168 @@ func TestBottlerocketAndCustomFamilies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"[settings.ntp]", "[settings.kubernetes]", `cluster-name = "demo"`, "max-pods = 29",
-		`"a" = "b"`, `"karpenter.sh/unregistered" = [":NoExecute"]`, `"k" = ["v:NoSchedule"]`,
+		"[settings.ntp]", "[settings.kubernetes]", "cluster-name = 'demo'", "max-pods = 29",
+		"a = 'b'", "'karpenter.sh/unregistered' = [':NoExecute']", "k = ['v:NoSchedule']",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("lacks %q:\n%s", want, text)
 		}
 	}
-	class.Spec.UserData = awssdk.String("[settings.kubernetes]\ncluster-name = \"other\"")
-	if _, err := bootFor(class).userData(); err == nil {
-		t.Error("two tables of one name would be no TOML")
+	for _, bad := range []string{
+		"[settings.kubernetes]\n[settings.kubernetes]\n", "[settings]\nkubernetes = 1\n", "#!/bin/sh\necho hello\n",
+		"[settings.kubernetes]\nnode-labels = \"a=b\"\n",
+	} {
+		class.Spec.UserData = &bad
+		if text, err := bootFor(class).userData(); err == nil || !strings.Contains(err.Error(), "spec.userData of") {
+			t.Errorf("%q gives %q, %v", bad, text, err)
+		}
 	}
 	custom := newClass("default")
 	custom.Spec.AMIFamily, custom.Spec.UserData = awssdk.String("Custom"), awssdk.String("as it is")
 	if text, _ := bootFor(custom).userData(); text != "as it is" {
 		t.Errorf("custom family got %q", text)
+	}
+}
+
+// The class's own settings.kubernetes stay, as in Karpenter, except those that the cluster, spec.kubelet or the NodePool
+// determine. They may be written in any way that TOML allows.
+func TestBottlerocketKeepsTheClassesOwnSettings(t *testing.T) {
+	class := newClass("default")
+	class.Spec.AMISelectorTerms[0].Alias = "bottlerocket@latest"
+	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{KubeReserved: map[string]string{"cpu": "100m"}}
+	for _, own := range []string{`
+[settings]
+kubernetes.kube-api-qps = 30 # as in Karpenter's examples
+kubernetes.cluster-name = "other"
+kubernetes.max-pods = 7
+kubernetes.cluster-dns-ip = "10.0.0.9"
+kubernetes.node-labels = {own = "1", a = "own"}
+kubernetes.node-taints = {own = ["1:NoSchedule"]}
+kubernetes.kube-reserved = {memory = "1Gi"}
+kubernetes.static-pods.hello = {enabled = true}
+`, `
+[settings.kubernetes]
+kube-api-qps = 30
+cluster-name = "other"
+max-pods = 7
+cluster-dns-ip = "10.0.0.9"
+[settings.kubernetes.node-labels]
+own = "1"
+a = "own"
+[settings.kubernetes.node-taints]
+own = ["1:NoSchedule"]
+[settings.kubernetes.kube-reserved]
+memory = "1Gi"
+[settings.kubernetes.static-pods.hello]
+enabled = true
+`} {
+		class.Spec.UserData = &own
+		text, err := bootFor(class).userData()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have struct {
+			Settings struct {
+				Kubernetes map[string]any
+			}
+		}
+		if err := toml.Unmarshal([]byte(text), &have); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		long, c := strings.Repeat("x", 60), strings.Repeat("y", 60)
+		if want := map[string]any{
+			"kube-api-qps": int64(30), "cluster-name": "demo", "max-pods": int64(7), "cluster-dns-ip": "10.0.0.9",
+			"node-labels":   map[string]any{"own": "1", "a": "b", "c": c, "long.example.com/key": long},
+			"node-taints":   map[string]any{"k": []any{"v:NoSchedule"}, "karpenter.sh/unregistered": []any{":NoExecute"}},
+			"kube-reserved": map[string]any{"cpu": "100m"}, "static-pods": map[string]any{"hello": map[string]any{"enabled": true}},
+			"api-server": "https://cluster", "cluster-certificate": "Q0E=",
+		}; !reflect.DeepEqual(have.Settings.Kubernetes, want) {
+			t.Errorf("%s\ngives %v\nwant %v", own, have.Settings.Kubernetes, want)
+		}
+	}
+}
+
+// All fields of spec.kubelet for which Bottlerocket has a setting reach it, in the same order each time: the name of a
+// launch template is a hash of its content.
+func TestBottlerocketHasTheKubeletsSettings(t *testing.T) {
+	class := newClass("default")
+	class.Spec.AMISelectorTerms[0].Alias = "bottlerocket@latest"
+	class.Spec.Kubelet = &ec2v1.KubeletConfiguration{
+		ClusterDNS:   []string{"10.0.0.9"},
+		KubeReserved: map[string]string{"cpu": "100m"}, SystemReserved: map[string]string{"memory": "1Gi"},
+		EvictionHard: map[string]string{"memory.available": "5%"},
+		EvictionSoft: map[string]string{"memory.available": "10%", "nodefs.available": "15%"},
+		EvictionSoftGracePeriod: map[string]metav1.Duration{
+			"memory.available": {Duration: time.Minute}, "nodefs.available": {Duration: 90 * time.Second},
+		},
+		EvictionMaxPodGracePeriod:   awssdk.Int32(60),
+		ImageGCHighThresholdPercent: awssdk.Int32(80), ImageGCLowThresholdPercent: awssdk.Int32(70),
+		CPUCFSQuota: awssdk.Bool(false),
+	}
+	text, err := bootFor(class).userData()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const scalars = `[settings.kubernetes]
+api-server = 'https://cluster'
+cluster-certificate = 'Q0E='
+cluster-dns-ip = '10.0.0.9'
+cluster-name = 'demo'
+cpu-cfs-quota-enforced = false
+eviction-max-pod-grace-period = 60
+image-gc-high-threshold-percent = '80'
+image-gc-low-threshold-percent = '70'
+`
+	for _, want := range []string{
+		scalars, "[settings.kubernetes.eviction-hard]\n'memory.available' = '5%'\n",
+		"[settings.kubernetes.eviction-soft]\n'memory.available' = '10%'\n'nodefs.available' = '15%'\n",
+		"[settings.kubernetes.eviction-soft-grace-period]\n'memory.available' = '1m0s'\n'nodefs.available' = '1m30s'\n",
+		"[settings.kubernetes.kube-reserved]\ncpu = '100m'\n", "[settings.kubernetes.system-reserved]\nmemory = '1Gi'\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	for range 20 {
+		if again, _ := bootFor(class).userData(); again != text {
+			t.Fatal("equal settings gave different user data")
+		}
+	}
+}
+
+// Bottlerocket has no policy for local disks: a command at boot mounts them. One of the same name in the class's own
+// settings stays, since a table may be given once.
+func TestBottlerocketMountsLocalDisks(t *testing.T) {
+	class := newClass("default")
+	class.Spec.AMISelectorTerms[0].Alias = "bottlerocket@latest"
+	class.Spec.InstanceStorePolicy = new(ec2v1.InstanceStorePolicyRAID0)
+	for custom, want := range map[string]string{
+		"": "init bind",
+		"[settings.bootstrap-commands]\nhello = {commands = [[\"echo\", \"to\", \"all\"]]}":                 "init bind all",
+		"[settings.bootstrap-commands.000-mount-instance-storage]\ncommands = [[\"my\", \"own\", \"one\"]]": "one",
+	} {
+		class.Spec.UserData = &custom
+		text, err := bootFor(class).userData()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have struct {
+			Settings struct {
+				Commands map[string]struct{ Commands [][]string } `toml:"bootstrap-commands"`
+			}
+		}
+		if err := toml.Unmarshal([]byte(text), &have); err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		var did []string
+		for _, name := range slices.Sorted(maps.Keys(have.Settings.Commands)) {
+			for _, words := range have.Settings.Commands[name].Commands {
+				did = append(did, words[2])
+			}
+		}
+		if strings.Join(did, " ") != want {
+			t.Errorf("with %q the commands are %v, want %s", custom, did, want)
+		}
 	}
 }
 

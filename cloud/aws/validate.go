@@ -14,14 +14,26 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// validate returns what is wrong with a class, each fault with its field. The API server refuses most of it already,
-// but none of it may reach a launch, whichever way the object came into the cluster.
+// validate returns the problems of a class, each with its field. The API server rejects most of them already, but
+// none may reach a launch, however the object came into the cluster.
 func validate(class *ec2v1.EC2NodeClass) []string {
 	if isNodeGroup(class) {
-		return nil // what is wrong with a group, its conditions say
+		return nil // the conditions of a group report its problems
 	}
-	return slices.Concat(validateImages(class), validateIdentity(class), validateKubelet(class.Spec.Kubelet),
-		validateDisks(class))
+	images := validateImages(class)
+	bad := slices.Concat(images, validateIdentity(class), validateKubelet(class.Spec.Kubelet), validateDisks(class))
+	if len(images) == 0 { // else the family is not known
+		bad = append(bad, validateUserData(class)...)
+	}
+	return bad
+}
+
+// validateUserData reports user data from which none for an instance can be made.
+func validateUserData(class *ec2v1.EC2NodeClass) []string {
+	if _, err := (bootConfig{options: &Options{}, class: class, imageFamily: class.AMIFamily()}).userData(); err != nil {
+		return []string{err.Error()}
+	}
+	return nil
 }
 
 func validateIdentity(class *ec2v1.EC2NodeClass) []string {
@@ -47,14 +59,27 @@ func validateIdentity(class *ec2v1.EC2NodeClass) []string {
 // family is known but not supported.
 var imageFamilies = map[string]string{
 	"al2023": ec2v1.AMIFamilyAL2023, "bottlerocket": ec2v1.AMIFamilyBottlerocket, "custom": ec2v1.AMIFamilyCustom,
-	"al2": "", "windows2019": "", "windows2022": "", "windows2025": "",
+	"windows2019": ec2v1.AMIFamilyWindows2019, "windows2022": ec2v1.AMIFamilyWindows2022,
+	"windows2025": ec2v1.AMIFamilyWindows2025, "al2": "",
 }
 
-// noAL2 says why AL2 is not supported (Amazon EKS User Guide, "Guide to EKS AL2 & AL2-Accelerated AMIs transition
+// aliasFamilies lists the families that have aliases, for error messages.
+const aliasFamilies = "al2023, bottlerocket, windows2019, windows2022 or windows2025"
+
+// windowsYear returns the version of Windows Server of an image family; "" if the family is not Windows.
+func windowsYear(family string) string {
+	year, _ := strings.CutPrefix(family, "Windows")
+	if catalog.WindowsBuilds[year] == "" {
+		return ""
+	}
+	return year
+}
+
+// noAL2 explains why AL2 is not supported (Amazon EKS User Guide, "Guide to EKS AL2 & AL2-Accelerated AMIs transition
 // features").
 const noAL2 = "EKS has no Amazon Linux 2 images for Kubernetes 1.33 and later"
 
-// parseAlias splits family@version. It replaces EC2NodeClass.Alias, which ends the process if an alias is malformed.
+// parseAlias splits family@version. It replaces EC2NodeClass.Alias, which exits the process if an alias is malformed.
 func parseAlias(alias string) (family, version string, err error) {
 	name, version, ok := strings.Cut(alias, "@")
 	if !ok || version == "" || strings.Contains(version, "@") {
@@ -63,11 +88,12 @@ func parseAlias(alias string) (family, version string, err error) {
 	family, known := imageFamilies[name]
 	switch {
 	case !known || name == "custom":
-		return "", "", fmt.Errorf("alias %q: unknown family %q; use al2023 or bottlerocket", alias, name)
+		return "", "", fmt.Errorf("alias %q: unknown family %q; use %s", alias, name, aliasFamilies)
 	case name == "al2":
 		return "", "", fmt.Errorf("alias %q: %s; write alias: al2023@latest", alias, noAL2)
-	case family == "":
-		return "", "", fmt.Errorf("alias %q: family %q is not supported; use al2023 or bottlerocket", alias, name)
+	case windowsYear(family) != "" && version != ec2v1.AliasVersionLatest:
+		return "", "", fmt.Errorf("alias %q: windows families may only specify version 'latest'; write alias: %s@latest, "+
+			"or name an image by its id", alias, name)
 	}
 	return family, version, nil
 }
@@ -98,7 +124,8 @@ func validateImages(class *ec2v1.EC2NodeClass) []string {
 			bad = append(bad, "spec.amiFamily: "+noAL2+
 				"; write amiFamily: AL2023, and in spec.amiSelectorTerms alias: al2023@latest")
 		} else if name, known := imageFamilies[strings.ToLower(*f)]; !known || name == "" || name != *f {
-			bad = append(bad, fmt.Sprintf("spec.amiFamily: %q is not supported; use AL2023, Bottlerocket or Custom", *f))
+			bad = append(bad, fmt.Sprintf("spec.amiFamily: %q is not supported; use AL2023, Bottlerocket, Windows2019, "+
+				"Windows2022, Windows2025 or Custom", *f))
 		}
 	} else if aliases == 0 && len(class.Spec.AMISelectorTerms) > 0 {
 		bad = append(bad, "spec.amiFamily: must be set when spec.amiSelectorTerms has no alias")
@@ -135,7 +162,8 @@ func validateKubelet(k *ec2v1.KubeletConfiguration) []string {
 	return bad
 }
 
-// kmsKey is what names a key: its ID, its alias, or the ARN of either (KMS developer guide, "Key identifiers").
+// kmsKey matches the identifiers of a key: its ID, its alias, or the ARN of either (KMS developer guide, "Key
+// identifiers").
 var kmsKey = regexp.MustCompile(`^(arn:[a-z-]+:kms:[a-z0-9-]+:[0-9]{12}:(key/)?)?` +
 	`([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|mrk-[0-9a-f]{32}|alias/[a-zA-Z0-9/_-]+)$`)
 

@@ -31,8 +31,8 @@ func newZonalShifts(a *account, s *subnetTracker) *zonalShifts {
 	return &zonalShifts{account: a, subnets: s, arc: arczonalshift.NewFromConfig(a.o.AWS)}
 }
 
-// ShiftedZones returns the zones from which traffic of the EKS cluster is shifted away: by somebody or by AWS itself. A
-// cluster that is not enabled for zonal shift has none, nor has one that Options.ClusterARN does not name.
+// ShiftedZones returns the zones from which traffic of the EKS cluster is shifted away, by a user or by AWS itself.
+// There are none if Options.ClusterARN is "" or the cluster is not enabled for zonal shift.
 func (s *zonalShifts) ShiftedZones(ctx context.Context) ([]cloud.ShiftedZone, error) {
 	if s.o.ClusterARN == "" {
 		return nil, nil
@@ -78,7 +78,7 @@ func (s *zonalShifts) ShiftedZones(ctx context.Context) ([]cloud.ShiftedZone, er
 	return out, nil
 }
 
-// without returns the choices in zones that are in use.
+// without returns the choices that are not in shifted zones.
 func (s *zonalShifts) without(choices []choice) []choice {
 	s.mu.Lock()
 	defer s.mu.Unlock()

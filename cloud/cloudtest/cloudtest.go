@@ -13,14 +13,14 @@ import (
 
 // Harness creates the clouds on which the stories run.
 type Harness struct {
-	// Start creates a cloud for one story: no instances, capacity for every type, both class references in place. It tears
-	// the cloud down through t.Cleanup.
+	// Start creates a cloud for one story: no instances, capacity for every type, both class references in place. It
+	// tears down the cloud through t.Cleanup.
 	Start func(t *testing.T) Cloud
 }
 
 // Cloud is a cloud under test.
 type Cloud struct {
-	// Connect creates a provider without memory, as after a restart of its process. Several may be in use.
+	// Connect creates a provider without memory, as after a restart of its process. Several may be in use at once.
 	Connect func(t *testing.T) cloud.Provider
 	// Ready is a resolved class, NotReady an unresolved one; Missing does not exist.
 	Ready, NotReady, Missing cloud.ClassRef
@@ -65,7 +65,7 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// teller is a story under way.
+// teller is a running story.
 type teller struct {
 	*testing.T
 	cloud Cloud

@@ -34,7 +34,7 @@ func (t *teller) catalogue() {
 			}
 		}
 	}
-	// Prices may still come in, and are a change.
+	// Prices may still arrive, which is a change.
 	again := t.types()
 	if &again[0] != &types[0] && reflect.DeepEqual(again, types) {
 		t.Error("nothing changed, but the slice is another one")

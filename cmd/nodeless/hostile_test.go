@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
-// hostileDump is of somebody whose names clear the screen, turn the direction of writing and are HTML. No API server
-// takes them; a file may hold anything.
+// hostileDump has names that clear the screen, reverse the writing direction and are HTML. No API server accepts
+// them, but a file may contain anything.
 const hostileDump = `{"apiVersion": "v1", "kind": "List", "items": [
 {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "pool\u001b[2J\u202e<script>alert(1)</script>"}, "spec": {"template": {"spec": {
  "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}, "requirements": []}}}},
@@ -23,7 +23,7 @@ const hostileDump = `{"apiVersion": "v1", "kind": "List", "items": [
 {"apiVersion": "example.com/v1", "kind": "Wid\u001b[2Jget", "metadata": {"name": "w"}}]}
 `
 
-// What a dump names comes out of no command as anything but text.
+// Names in a dump are only ever printed as text.
 func TestNamesInADumpAreTextOnATerminal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cluster.json")
 	if err := os.WriteFile(file, []byte(hostileDump), 0o600); err != nil {

@@ -2,7 +2,8 @@
 
 package main
 
-// The image of the controller has no files but the program: certificate authorities and time zones are in it.
+// The controller's image has no files but the program, which therefore contains certificate authorities and time
+// zones.
 import (
 	_ "time/tzdata"
 

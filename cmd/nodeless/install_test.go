@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// printed are the objects that a command prints, as kubectl would read them.
+// printed returns the objects that a command prints, as kubectl would read them.
 func printed(t *testing.T, args ...string) []*unstructured.Unstructured {
 	t.Helper()
 	var out bytes.Buffer

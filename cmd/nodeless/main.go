@@ -1,4 +1,4 @@
-// Command nodeless gives a Kubernetes cluster its compute without anybody managing nodes.
+// Command nodeless gives a Kubernetes cluster its compute, so that nobody has to manage nodes.
 //
 // `nodeless up` runs a whole cluster on this machine: the real control plane, a simulated AWS region and the
 // controller. `nodeless run` runs the controller alone, against any cluster.
@@ -104,7 +104,7 @@ With the cluster of "nodeless up":
 		program.BindEnvironment(c)
 	}
 	completion.Add(root)
-	root.Flags().Bool("version", false, "print the version") // before cobra takes that of Kubernetes, which is no bool
+	root.Flags().Bool("version", false, "print the version") // before cobra adopts that of Kubernetes, which is no bool
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		hideInherited()
@@ -113,8 +113,8 @@ With the cluster of "nodeless up":
 	return root
 }
 
-// hideInherited leaves out of help what Kubernetes' packages declare for all commands of a program, such as their own
-// --version.
+// hideInherited hides from help the flags that Kubernetes' packages declare for all commands of a program, such as
+// their own --version.
 func hideInherited() {
 	pflag.CommandLine.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 }

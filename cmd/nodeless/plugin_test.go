@@ -8,10 +8,10 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
-// What the plugin notes on stderr names it as people call it.
+// Messages of the plugin on stderr use the name that people type.
 func TestThePluginsNotesSayWhatPeopleType(t *testing.T) {
 	for said, want := range map[string]string{
-		"nodeless: decisions: nothing of this sort is kept\n":                          "kubectl nodeless: decisions: nothing of this sort is kept\n",
+		"nodeless: decisions: no recorded decision matches\n":                          "kubectl nodeless: decisions: no recorded decision matches\n",
 		"nodeless: top: no rights: an administrator allows it: nodeless rbac --view\n": "kubectl nodeless: top: no rights: an administrator allows it: kubectl nodeless rbac --view\n",
 		"cluster.yaml: passed over: 3 Secret\n":                                        "cluster.yaml: passed over: 3 Secret\n",
 		"the page of nodeless is at /var/nodeless\n":                                   "the page of nodeless is at /var/nodeless\n",

@@ -20,8 +20,8 @@ import (
 	"github.com/nodeless/nodeless/lab/apisim"
 )
 
-// elsewhen is a cluster whose clock is so much ahead of ours, with a machine and a pod that are ten minutes old, and
-// its kubeconfig.
+// elsewhen returns the kubeconfig of a cluster whose clock is ahead of ours by some time, with a node and a pod that
+// are ten minutes old.
 func elsewhen(t *testing.T, ahead time.Duration) string {
 	t.Helper()
 	api := apisim.New()
@@ -69,8 +69,7 @@ func elsewhen(t *testing.T, ahead time.Duration) string {
 	return kubeconfig
 }
 
-// A machine that was made ten minutes ago is ten minutes old, however wrong the clock is of the machine on which that
-// is asked.
+// A node that was created ten minutes ago is ten minutes old, however wrong the local clock is.
 func TestAgesGoByTheClustersClock(t *testing.T) {
 	for _, ahead := range []time.Duration{0, 5 * time.Hour, -7 * time.Hour} {
 		kubeconfig := elsewhen(t, ahead)

@@ -1,8 +1,8 @@
-// Package admission is the webhook that makes new pods run in microVMs as FargateProfiles say (package microvm/fargate
-// has the rules) and warns users of kubectl about what they create. It also validates FargateProfiles, NodePools and
-// the ConfigMap aws-logging.
+// Package admission implements the webhook that assigns new pods to microVMs according to FargateProfiles (package
+// microvm/fargate has the rules) and warns users of kubectl about the objects they create. It also validates
+// FargateProfiles, NodePools and the ConfigMap aws-logging.
 //
-// The webhook's certificates are in a Secret and are renewed; its configurations follow the profiles.
+// The webhook's certificates are stored in a Secret and renewed; its configurations follow the profiles.
 package admission
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
-// Options are what a Server needs.
+// Options configure a Server.
 type Options struct {
 	Client    client.Client // required; reads from the API server itself
 	At        Place         // required: where API servers reach the Listener
@@ -46,8 +46,8 @@ type Server struct {
 	o       Options
 	serving atomic.Pointer[tls.Certificate]
 	changed chan struct{} // a profile was created, changed or deleted
-	// fresh reads the profiles from the API server, for a pod that none of the cached ones selects: its profile may have
-	// been created a moment ago by the same kubectl apply, and the pod would run on a shared node for good.
+	// fresh reads the profiles from the API server for a pod that no cached profile selects: the same kubectl apply may
+	// have just created its profile, and without it the pod would stay on a shared node.
 	fresh *coalesce.Reader[[]*v1alpha1.FargateProfile]
 
 	registrar Registrar // owned by Run
@@ -73,7 +73,7 @@ func New(o Options) *Server {
 	}
 }
 
-// ProfilesChanged has the configurations updated soon.
+// ProfilesChanged makes Run update the configurations soon.
 func (s *Server) ProfilesChanged() {
 	select {
 	case s.changed <- struct{}{}:
@@ -82,7 +82,8 @@ func (s *Server) ProfilesChanged() {
 }
 
 const (
-	// interval is how often certificates and configurations are checked if nothing happens, and retry after a failure.
+	// interval is how often certificates and configurations are checked without a change; retry is the pause after a
+	// failure.
 	interval = time.Minute
 	retry    = time.Second
 	// readTimeout limits reading the profiles; it is less than the API server waits for the webhook.
@@ -137,13 +138,13 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 	}
 }
 
-// publish brings certificates and configurations up to date, and reports whether API servers are sure to use them.
+// publish updates certificates and configurations, and reports whether API servers are certain to use them.
 func (s *Server) publish(ctx context.Context) (bool, error) {
 	certs, err := s.settle(ctx)
 	if err != nil {
 		return false, err
 	}
-	serving, err := certs.current.tls()
+	serving, err := certs.served(s.o.Clock.Now()).tls()
 	if err != nil {
 		return false, err
 	}
@@ -151,8 +152,8 @@ func (s *Server) publish(ctx context.Context) (bool, error) {
 	return s.configure(ctx, certs.bundle())
 }
 
-// Logging says whether the logs of a profile's new pod are routed. What cannot be read counts as missing, as on
-// Fargate.
+// Logging returns whether the logs of a profile's new pods are routed. Objects that cannot be read count as missing,
+// as on Fargate.
 func (s *Server) Logging(ctx context.Context, spec *v1alpha1.FargateProfileSpec) fargate.LogState {
 	namespace, config := &corev1.Namespace{}, &corev1.ConfigMap{}
 	if err := s.o.Client.Get(ctx, client.ObjectKey{Name: fargate.LoggingNamespace}, namespace); err != nil {

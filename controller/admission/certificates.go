@@ -15,22 +15,23 @@ import (
 	"time"
 )
 
-// How long a certificate is valid, how long before its end its successor is made, and how long the successor is only
-// published before it is used: by then every API server trusts it.
+// How long a certificate is valid, how long before its expiry its successor is created, and how long the successor is
+// published before it is used, so that every API server trusts it by then. The old one stays published as long again:
+// another replica may serve it until it looks for the time again.
 const (
 	validity  = 90 * 24 * time.Hour
 	renewal   = 30 * 24 * time.Hour
 	published = time.Hour
-	skew      = 5 * time.Minute // by which an API server's clock may be behind
+	skew      = 5 * time.Minute // how far an API server's clock may be behind
 )
 
-// pair is a certificate that is its own authority, and its key, both as PEM.
+// pair is a self-signed CA certificate and its key, both as PEM.
 type pair struct {
 	cert, key []byte
 	parsed    *x509.Certificate
 }
 
-// certificates are the pair in use and, near its end, its successor.
+// certificates are the pair in use and, near its end, its successor, which is in use, too, before it takes its place.
 type certificates struct{ current, next *pair }
 
 // bundle returns the certificates that API servers must trust.
@@ -42,8 +43,8 @@ func (c certificates) bundle() []byte {
 	return out
 }
 
-// step makes certificates if there are none for the hosts, and renews or promotes them when due. It reports whether
-// something changed, which must be stored before it is used.
+// step creates certificates if there are none for the hosts, and renews or promotes them when due. It reports whether
+// anything changed; a change must be stored before it is used.
 func (c certificates) step(now time.Time, hosts []string) (certificates, bool, error) {
 	switch {
 	case c.current == nil || !c.current.serves(hosts) || now.After(c.current.parsed.NotAfter):
@@ -52,7 +53,7 @@ func (c certificates) step(now time.Time, hosts []string) (certificates, bool, e
 	case c.next != nil && !c.next.serves(hosts):
 		c.next = nil
 		return c, true, nil
-	case c.next != nil && now.Sub(c.next.parsed.NotBefore) >= published+skew:
+	case c.next != nil && now.Sub(c.next.parsed.NotBefore) >= 2*published+skew:
 		return certificates{current: c.next}, true, nil
 	case c.next == nil && c.current.parsed.NotAfter.Sub(now) < renewal:
 		made, err := newPair(now, hosts)
@@ -62,11 +63,19 @@ func (c certificates) step(now time.Time, hosts []string) (certificates, bool, e
 	return c, false, nil
 }
 
+// served returns the pair that is served at a time. It depends on the time alone, not on which replica looks first.
+func (c certificates) served(now time.Time) *pair {
+	if c.next != nil && now.Sub(c.next.parsed.NotBefore) >= published+skew {
+		return c.next
+	}
+	return c.current
+}
+
 func (p *pair) serves(hosts []string) bool {
 	return !slices.ContainsFunc(hosts, func(h string) bool { return p.parsed.VerifyHostname(h) != nil })
 }
 
-// tls returns the pair in the form that servers use.
+// tls returns the pair as a tls.Certificate.
 func (p *pair) tls() (*tls.Certificate, error) {
 	c, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {

@@ -19,7 +19,8 @@ func trusts(t *testing.T, bundle []byte, p *pair, host string, at time.Time) boo
 	return err == nil
 }
 
-// Over three years of looks, whoever trusts the bundle of the look before trusts what is served now.
+// Checked every 6 hours for three years: a client that trusts the previous check's bundle trusts the certificate
+// served now.
 func TestCertificatesAreRenewedWithoutAGap(t *testing.T) {
 	hosts := []string{"nodeless.kube-system.svc"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -34,7 +35,7 @@ func TestCertificatesAreRenewedWithoutAGap(t *testing.T) {
 		if certs, _, err = certs.step(now, hosts); err != nil {
 			t.Fatal(err)
 		}
-		if !trusts(t, before.bundle(), certs.current, hosts[0], now) {
+		if !trusts(t, before.bundle(), certs.served(now), hosts[0], now) {
 			t.Fatalf("%s: an API server that was told 6 hours ago does not trust what is served", now)
 		}
 		if certs.current != before.current {
@@ -46,7 +47,36 @@ func TestCertificatesAreRenewedWithoutAGap(t *testing.T) {
 	}
 }
 
-// API servers learn of the next certificate some time before it is served.
+// Replicas look at the time once a minute each. Around a renewal, an API server that was told by the first one still
+// trusts what the other one serves, and the other way round.
+func TestARenewalIsTrustedWhicheverReplicaIsFirst(t *testing.T) {
+	hosts := []string{"nodeless.kube-system.svc"}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	certs, _, err := certificates{}.step(now, hosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := certs.current
+	now = certs.current.parsed.NotAfter.Add(-renewal - time.Hour)
+	for range 6 * 60 {
+		before, earlier := certs, now
+		now = now.Add(interval)
+		if certs, _, err = certs.step(now, hosts); err != nil {
+			t.Fatal(err)
+		}
+		if !trusts(t, certs.bundle(), before.served(earlier), hosts[0], now) {
+			t.Fatalf("%s: what was served a minute ago is not trusted any more", now)
+		}
+		if !trusts(t, before.bundle(), certs.served(now), hosts[0], now) {
+			t.Fatalf("%s: what is served is not trusted by who was told a minute ago", now)
+		}
+	}
+	if certs.current == first || certs.next != nil {
+		t.Error("it was not renewed")
+	}
+}
+
+// API servers receive the next certificate some time before it is served.
 func TestTheNextCertificateIsPublishedBeforeItIsUsed(t *testing.T) {
 	hosts := []string{"nodeless.kube-system.svc"}
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -59,10 +89,11 @@ func TestTheNextCertificateIsPublishedBeforeItIsUsed(t *testing.T) {
 		t.Fatal("it was not renewed", err)
 	}
 	next := certs.next
-	if early, _, err := certs.step(renewed.Add(published-time.Second), hosts); err != nil || early.current == next {
+	before, after := renewed.Add(published-time.Second), renewed.Add(published)
+	if early, _, err := certs.step(before, hosts); err != nil || early.served(before) == next {
 		t.Error("it is served before it was published long enough", err)
 	}
-	if in, _, err := certs.step(renewed.Add(published), hosts); err != nil || in.current != next {
+	if in, _, err := certs.step(after, hosts); err != nil || in.served(after) != next {
 		t.Error("it was published long enough and is not served", err)
 	}
 }

@@ -26,10 +26,10 @@ const (
 
 // configurations returns the configurations that the API server should have.
 //
-// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that belongs
-// in a microVM must not run on a shared node because nobody answered. Everywhere else it is Ignore: a cluster keeps
-// working without this process, and a profile that was just created applies already. The controller's own pods are
-// exempt, so that it can start.
+// Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that
+// belongs in a microVM must not run on a shared node because the webhook did not answer. Everywhere else it is
+// Ignore: the cluster keeps working without this process, and a profile that was just created applies already. The
+// controller's own pods are exempt, so that it can start.
 func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConfiguration,
 	*admissionv1.ValidatingWebhookConfiguration,
 ) {
@@ -91,7 +91,7 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 	return mutating, validating
 }
 
-// selected returns a CEL expression: some profile's selector matches the namespace of the request.
+// selected returns a CEL expression that is true if some profile's selector matches the namespace of the request.
 func (s *Server) selected() string {
 	var patterns []string
 	for _, p := range s.o.Profiles() {
@@ -108,7 +108,7 @@ func (s *Server) selected() string {
 	return fmt.Sprintf("request.namespace.matches('%s')", strings.Join(slices.Compact(patterns), "|"))
 }
 
-// configure writes what differs, and reports whether both configurations are confirmed.
+// configure writes the configurations that differ, and reports whether both are confirmed.
 func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 	mutating, validating := s.configurations(bundle)
 	haveM, haveV := &admissionv1.MutatingWebhookConfiguration{},
@@ -137,7 +137,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 		haveV.Webhooks = validating.Webhooks
 		return same
 	})
-	if err == nil && mutating.Name != fargate.MutatingWebhooks { // that of an earlier release
+	if err == nil && mutating.Name != fargate.MutatingWebhooks { // left by an earlier release
 		err = removeMutating(ctx, s.o.Client, fargate.MutatingWebhooks)
 	}
 	return confirmedM && confirmedV, err
@@ -155,8 +155,9 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 	return true
 }
 
-// Uninstall deletes the configurations of a process that served at a URL, under the usual name or another: pods are no
-// longer changed. One that refers to a Service stays: it is that of a controller in the cluster.
+// Uninstall deletes the webhook configurations of a process that served at a URL, under the default name and under
+// named, so that pods are no longer changed. A configuration that refers to a Service stays: it belongs to a
+// controller in the cluster.
 func Uninstall(ctx context.Context, c client.Client, named string) error {
 	for _, name := range []string{fargate.MutatingWebhooks, named} {
 		if err := removeMutating(ctx, c, name); err != nil {

@@ -69,7 +69,8 @@ func (s *Server) pods(ctx context.Context, r *admissionv1.AdmissionRequest) (ans
 	}}, nil
 }
 
-// workloads warns about the pods of a workload: its author does not see the warnings given when they are created.
+// workloads warns about the pods of a workload, whose author does not see the warnings issued when the pods are
+// created.
 func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	template, err := templateOf(r)
 	if template == nil || err != nil {
@@ -93,8 +94,8 @@ func (s *Server) workloads(_ context.Context, r *admissionv1.AdmissionRequest) (
 	return answer{warnings: warnings}, nil
 }
 
-// lostAnnotations returns a warning if a change removes the annotation that keeps pods off Fargate and all others with
-// it, as a widespread JSON patch for CoreDNS does: remove has no value (RFC 6902, section 4.2).
+// lostAnnotations returns a warning if a change removes the annotation that keeps pods off Fargate along with all
+// others, as a widespread JSON patch for CoreDNS does: the operation remove takes no value (RFC 6902, section 4.2).
 func lostAnnotations(old, now map[string]string) string {
 	if old[fargate.ComputeType] == "" || len(old) == 1 || len(now) > 0 {
 		return ""
@@ -105,7 +106,7 @@ func lostAnnotations(old, now map[string]string) string {
 		strings.Join(others, ", "), strings.ReplaceAll(fargate.ComputeType, "/", "~1"))
 }
 
-// templateOf returns the template of a workload's pods, nil for other kinds.
+// templateOf returns the pod template of a workload, nil for other kinds.
 func templateOf(r *admissionv1.AdmissionRequest) (*corev1.PodTemplateSpec, error) {
 	switch r.Kind.Kind {
 	case "Deployment":
@@ -124,8 +125,8 @@ func templateOf(r *admissionv1.AdmissionRequest) (*corev1.PodTemplateSpec, error
 	return nil, nil
 }
 
-// profiles warns about profiles that select more than their author may expect. The API server itself validates them by
-// the CRD.
+// profiles warns about profiles that select more than their author may expect. The API server itself validates
+// profiles against the CRD.
 func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	var p v1alpha1.FargateProfile
 	if err := read(r, &p); err != nil {
@@ -139,10 +140,10 @@ func (s *Server) profiles(_ context.Context, r *admissionv1.AdmissionRequest) (a
 	return a, nil
 }
 
-// profilesOfEKS is how many profiles an EKS cluster may have (service quotas).
+// profilesOfEKS is the maximum number of Fargate profiles in an EKS cluster (service quotas).
 const profilesOfEKS = 10
 
-// pools warns about requirements that restrict nothing. They are accepted, as by Karpenter.
+// pools warns about requirements that restrict nothing, which are accepted, as in Karpenter.
 func (s *Server) pools(_ context.Context, r *admissionv1.AdmissionRequest) (answer, error) {
 	var pool karpv1.NodePool
 	if err := read(r, &pool); err != nil {

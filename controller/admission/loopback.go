@@ -25,18 +25,22 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/signal"
 )
 
-// Loopback is a webhook that changes new pods, for an API server on the same machine. An API server that does not reach
-// it creates the pods unchanged.
+// Loopback is a webhook that changes new pods, for an API server on the same host. An API server that cannot reach it
+// creates the pods unchanged.
 type Loopback struct {
 	Configuration string // name of the MutatingWebhookConfiguration
 	Client        client.Client
 	Log           *slog.Logger
-	// Selectors returns the namespaces whose pods are to be changed, by the name of a webhook. If there are none, nothing
-	// is registered.
+	// Selectors returns, by webhook name, a selector of the namespaces whose pods are changed. If it returns none,
+	// nothing is registered.
 	Selectors func(context.Context) (map[string]*metav1.LabelSelector, error)
-	// Changed is set when Selectors returns something else; nil if it never does.
+	// Conditions are CEL expressions by webhook name. The API server calls a webhook only for pods that satisfy its
+	// condition.
+	Conditions map[string]string
+	// Changed is signalled when the result of Selectors changes; nil if it never does.
 	Changed signal.Signal
-	// Mutate changes a new pod of a namespace, which the pod itself may not name yet. It may be called twice for a pod.
+	// Mutate changes a new pod of a namespace; the pod's own namespace may still be unset. It may be called twice for a
+	// pod.
 	Mutate func(ctx context.Context, namespace string, pod *corev1.Pod) error
 }
 
@@ -68,7 +72,7 @@ func (l *Loopback) Run(ctx context.Context) error {
 	}
 }
 
-// listen opens the webhook's port. Its path is a secret of this process and the API server.
+// listen opens the webhook's port. Only this process and the API server know its path.
 func (l *Loopback) listen(ctx context.Context) (
 	*http.Server, net.Listener, admissionv1.WebhookClientConfig, error,
 ) {
@@ -96,7 +100,7 @@ func (l *Loopback) listen(ctx context.Context) (
 	}, listener, admissionv1.WebhookClientConfig{URL: &url, CABundle: cert}, nil
 }
 
-// register registers the webhooks. If it changed anything, wait ends when that is to be confirmed.
+// register registers the webhooks. If it changed anything, wait fires when the change is to be confirmed.
 func (l *Loopback) register(
 	ctx context.Context, registrar *Registrar, at admissionv1.WebhookClientConfig,
 ) (wait <-chan time.Time, err error) {
@@ -109,7 +113,11 @@ func (l *Loopback) register(
 		return nil, client.IgnoreNotFound(l.Client.Delete(ctx, want))
 	}
 	for _, name := range slices.Sorted(maps.Keys(selectors)) {
-		want.Webhooks = append(want.Webhooks, newPods(name, selectors[name], at))
+		pods := newPods(name, selectors[name], at)
+		if c := l.Conditions[name]; c != "" {
+			pods.MatchConditions = []admissionv1.MatchCondition{{Name: "pod", Expression: c}}
+		}
+		want.Webhooks = append(want.Webhooks, pods)
 	}
 	confirmed, err := registrar.Put(ctx, want, have, func() bool {
 		same := slices.EqualFunc(want.Webhooks, have.Webhooks, func(w, h admissionv1.MutatingWebhook) bool {
@@ -143,7 +151,7 @@ func newPods(
 	}
 }
 
-// unregister removes the webhooks, which nobody answers any more.
+// unregister removes the webhooks, which no longer answer once Run returns.
 func (l *Loopback) unregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -152,7 +160,7 @@ func (l *Loopback) unregister(ctx context.Context) {
 	}
 }
 
-// review has a new pod changed.
+// review answers a request with the pod as Mutate changes it.
 func (l *Loopback) review(ctx context.Context, in admission.Request) admission.Response {
 	var pod corev1.Pod
 	if err := json.Unmarshal(in.Object.Raw, &pod); err != nil {

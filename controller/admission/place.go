@@ -17,14 +17,15 @@ type Place struct {
 	mutating           string // the name of the configuration that changes pods
 }
 
-// Named returns the place with another name of the configuration that changes pods than fargate.MutatingWebhooks.
+// Named returns the place with mutating, instead of fargate.MutatingWebhooks, as the name of the configuration that
+// changes pods.
 func (p Place) Named(mutating string) Place {
 	p.mutating = mutating
 	return p
 }
 
-// WithSecret returns the place with a secret in its paths: where several users or guests share a machine, only the API
-// server is answered. One process alone can serve such a place.
+// WithSecret returns the place with a secret in its paths, so that only the API server is answered where several
+// users or guests share a host. Only one process can serve such a place.
 func (p Place) WithSecret(secret string) Place {
 	p.secret = secret
 	return p
@@ -38,7 +39,8 @@ func (p Place) path(of string) string {
 	return "/" + p.secret + of
 }
 
-// ParsePlace reads a URL such as https://192.0.2.1:9443, or https://SERVICE.NAMESPACE.svc for a Service of the cluster.
+// ParsePlace parses a URL such as https://192.0.2.1:9443, or https://SERVICE.NAMESPACE.svc for a Service of the
+// cluster.
 func ParsePlace(text string) (Place, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -63,7 +65,7 @@ func ParsePlace(text string) (Place, error) {
 
 func (p Place) hosts() []string { return []string{p.url.Hostname()} }
 
-// client returns how a webhook configuration refers to a webhook.
+// client returns the client configuration of a webhook at the place.
 func (p Place) client(of string, bundle []byte) admissionregistrationv1.WebhookClientConfig {
 	path := p.path(of)
 	if p.service == "" {

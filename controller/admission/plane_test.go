@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// warnings are what the API server says to a client, as kubectl shows it.
+// warnings collects the warnings that the API server returns to a client, as kubectl shows them.
 type warnings struct {
 	mu   sync.Mutex
 	said []string
@@ -44,7 +44,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.said = append(w.said, text)
 }
 
-// take is what was said since it was called last.
+// take returns the warnings received since the previous call.
 func (w *warnings) take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *warnings) take() []string {
 	return said
 }
 
-// webhook is a running one, and a client that hears its warnings.
+// webhook is a running admission server and a client that records its warnings.
 type webhook struct {
 	client.Client
 	warnings
@@ -141,8 +141,8 @@ func pod(namespace string) *corev1.Pod {
 	return p
 }
 
-// eventually creates pods, in a trial run, until one is as it should be: API servers hear of a configuration a moment
-// later.
+// eventually creates pods in dry-run mode until one is as expected: API servers pick up a changed webhook
+// configuration with a short delay.
 func eventually(t *testing.T, w *webhook, namespace string, right func(*corev1.Pod, error) bool) *corev1.Pod {
 	t.Helper()
 	var out *corev1.Pod
@@ -176,7 +176,7 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 		t.Errorf("annotations %v", got.Annotations)
 	}
 	if said := w.take(); !slices.Contains(said,
-		"FargateProfile demo: runs as 0.5vCPU 1GB in a microVM of its own; it asks for 500m CPU and 500Mi memory") {
+		"FargateProfile demo: the pod runs as 0.5vCPU 1GB in its own microVM; it requests 500m CPU and 500Mi memory") {
 		t.Errorf("warnings %q", said)
 	}
 
@@ -214,7 +214,7 @@ func TestPodsOfAProfileAreChangedAndTheirAuthorsAreTold(t *testing.T) {
 	}
 }
 
-// A widespread patch is meant to let CoreDNS onto Fargate, and removes more than that.
+// A widely used patch is meant to let CoreDNS run on Fargate, but removes more than the one annotation.
 func TestAPatchThatRemovesAllAnnotationsIsAcceptedAndSaid(t *testing.T) {
 	w := start(t)
 	namespace := planetest.Namespace(t, planetest.Start(t))
@@ -242,7 +242,7 @@ func TestAPatchThatRemovesAllAnnotationsIsAcceptedAndSaid(t *testing.T) {
 	const lost = "This removes all annotations of the pods, prometheus.io/scrape too: the operation remove of a JSON patch " +
 		"ignores value; to remove one annotation, its path is " +
 		"/spec/template/metadata/annotations/eks.amazonaws.com~1compute-type"
-	// The API server learns of the webhook for workloads on its own, not with that for pods.
+	// The API server picks up the workload webhook independently of the pod webhook.
 	planetest.Eventually(t, "the lost annotations are warned of", func(context.Context) error {
 		said := patch(`[{"op":"remove","path":"/spec/template/metadata/annotations","value":"eks.amazonaws.com/compute-type"}]`)
 		if !slices.Contains(said, lost) {
@@ -256,8 +256,8 @@ func TestAPatchThatRemovesAllAnnotationsIsAcceptedAndSaid(t *testing.T) {
 	}
 }
 
-// A pod that is meant to be alone does not come to a shared node because the webhook is down; other namespaces go on,
-// and so does the controller itself.
+// While the webhook is down, a pod that needs a node of its own is not scheduled to a shared node. Other namespaces,
+// and the controller itself, are unaffected.
 func TestWithoutTheWebhook(t *testing.T) {
 	w := start(t)
 	alone, shared := planetest.Namespace(t, planetest.Start(t)), planetest.Namespace(t, planetest.Start(t))
@@ -286,8 +286,8 @@ func TestWithoutTheWebhook(t *testing.T) {
 	}
 }
 
-// A controller in the cluster keeps its webhook when a process that served beside it is cleared away: without it, pods of
-// profiles would come to shared nodes.
+// A controller in the cluster keeps its webhook when a process that served beside it is uninstalled: without it, pods
+// of profiles would be scheduled to shared nodes.
 func TestUninstallLeavesTheWebhookOfAControllerInTheCluster(t *testing.T) {
 	w := start(t)
 	ctx := context.Background()
@@ -355,8 +355,8 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 	for output, want := range map[string]string{
 		stdout: "",
 		"[OUTPUT]\n  Name cloudwatch\n  Match *\n":         "output plugin cloudwatch needs AWS",
-		stdout + "[OUTPUT]\n  Name firehose\n  Match *\n":  "nothing goes to output plugin firehose, which needs AWS",
-		"[OUTPUT]\n  Name http\n  Match *\n  Port 99999\n": "output.conf line 1: port is not a number",
+		stdout + "[OUTPUT]\n  Name firehose\n  Match *\n":  "but not for output plugin firehose, which needs AWS and is not supported here",
+		"[OUTPUT]\n  Name http\n  Match *\n  Port 99999\n": "output.conf line 1: http: port is not a number",
 	} {
 		if err := w.Create(ctx, logging(output), client.DryRunAll); err != nil {
 			t.Error(err)
@@ -367,8 +367,8 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 	}
 }
 
-// A profile and its first pod are often made by one kubectl apply: that the cache has not heard of the profile yet
-// does not matter.
+// A profile and its first pod are often created by one kubectl apply. It does not matter that the cache does not hold
+// the profile yet.
 func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 	w := start(t)
 	namespace := planetest.Namespace(t, planetest.Start(t))
@@ -378,7 +378,7 @@ func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Delete(context.Background(), p) })
-	const pods = 32
+	const pods = 8 // the API server ignores a webhook that takes 5 s, which 32 at once may on a loaded machine
 	got := make(chan error, pods)
 	for range pods {
 		go func() {
@@ -397,7 +397,7 @@ func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 	}
 }
 
-// The Secret is shared: a second process serves with the first one's certificate, and a damaged one is made anew.
+// The Secret is shared: a second process serves the first one's certificate. A damaged certificate is replaced.
 func TestCertificatesAreSharedThroughTheSecret(t *testing.T) {
 	first := start(t)
 	ctx := context.Background()

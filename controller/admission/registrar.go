@@ -12,10 +12,10 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// confirmed is the generation of a configuration that was written a second time.
+// confirmed is the annotation with the generation of a configuration that was written a second time.
 const confirmed = "nodeless.sh/said-again"
 
-// ConfirmAfter is how long after a configuration was written Put confirms it.
+// ConfirmAfter is how long after writing a configuration Put confirms it.
 const ConfirmAfter = 2 * time.Second
 
 // Registrar writes webhook configurations. It is not safe for concurrent use.
@@ -25,13 +25,14 @@ type Registrar struct {
 	wrote  time.Time     // when a configuration was last changed
 }
 
-// Put creates want, or updates have, into which take copies what is wanted; take reports whether it was there already.
-// It reports whether API servers are sure to use it: if not, Put it again after ConfirmAfter.
+// Put creates want, or reads the existing object into have and updates it. take copies the wanted content into have
+// and reports whether it was there already. Put reports whether API servers are certain to use the configuration; if
+// not, call it again after ConfirmAfter.
 //
-// An API server caches what it compiles from a configuration until it hears of a new version. If that comes during the
-// compilation, the old result stays in the cache (k8s.io/apiserver v0.36.2, pkg/admission/configuration:
-// configurationsCache is stored into after the update has deleted from it). So every configuration is confirmed:
-// written once more, with an annotation, a moment later.
+// An API server caches what it compiles from a configuration until it observes a new version. If that arrives during
+// the compilation, the old result stays in the cache (k8s.io/apiserver v0.36.2, pkg/admission/configuration: the
+// result is stored into configurationsCache after the update has deleted from it). So every configuration is
+// confirmed: written once more, with an annotation, a moment later.
 func (r *Registrar) Put(ctx context.Context, want, have client.Object, take func() bool) (bool, error) {
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 	switch {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// maxBody is more than an API server sends: etcd takes objects of 1.5 MiB, and an update has two of them.
+// maxBody exceeds what an API server sends: etcd stores objects of up to 1.5 MiB, and an update carries two of them.
 const maxBody = 8 << 20
 
 // answer is the answer to a request: warnings, a refusal, a JSON patch, or nothing.
@@ -22,7 +22,7 @@ type answer struct {
 	patch    []operation
 }
 
-// operation is one of a JSON patch (RFC 6902).
+// operation is one operation of a JSON patch (RFC 6902).
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -43,7 +43,7 @@ func (s *Server) mux() http.Handler {
 	return mux
 }
 
-// review answers an AdmissionReview with one.
+// review decodes an AdmissionReview and answers it.
 func (s *Server) review(w http.ResponseWriter, r *http.Request, h handler) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -86,5 +86,5 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, h handler) {
 		}
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(out) // whoever asked is gone if this fails
+	_ = json.NewEncoder(w).Encode(out) // fails only if the client is gone
 }

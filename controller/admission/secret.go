@@ -12,14 +12,14 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// Keys of the Secret: the pair in use, as every TLS secret has it, and its successor.
+// Keys of the Secret for the successor of the pair in use, which has the keys of every TLS Secret.
 const (
 	nextCert = "next.crt"
 	nextKey  = "next.key"
 )
 
-// settle reads the certificates, brings them up to date and stores them. Of several replicas one writes, and the others
-// read what it wrote.
+// settle reads the certificates, brings them up to date and stores them. Of several replicas, one succeeds in writing
+// and the others read its result.
 func (s *Server) settle(ctx context.Context) (certificates, error) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.o.Namespace, Name: fargate.WebhookSecret}}
 	err := s.o.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
@@ -36,7 +36,7 @@ func (s *Server) settle(ctx context.Context) (certificates, error) {
 	if certs.next != nil {
 		secret.Data[nextCert], secret.Data[nextKey] = certs.next.cert, certs.next.key
 	}
-	write := func() error { return s.o.Client.Update(ctx, secret) } // with its version: of two replicas one fails
+	write := func() error { return s.o.Client.Update(ctx, secret) } // with its version: of two replicas, one fails
 	if missing {
 		write = func() error { return s.o.Client.Create(ctx, secret) }
 	}
@@ -46,7 +46,7 @@ func (s *Server) settle(ctx context.Context) (certificates, error) {
 	return certs, nil
 }
 
-// stored returns the certificates in a Secret; what cannot be read counts as missing.
+// stored returns the certificates in a Secret; unreadable ones count as missing.
 func stored(secret *corev1.Secret) certificates {
 	var c certificates
 	if p, err := readPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err == nil {

@@ -1,19 +1,21 @@
-// Package ahead has nodes ready when pods need them, where that is known before.
+// Package ahead launches nodes before pods need them, where the need is known in advance.
 //
-// A CronJob says when it runs next, and its template what its pods need. Before that, by the time that nodes take to
-// boot, the cluster state gets placeholders for these pods, for which nodes are launched and kept like for any pods.
-// Each pod takes the place of one placeholder; what is left is given back if the pods do not come.
+// A CronJob says when it runs next, and its template says what its pods need. About one node boot time before the
+// run, the cluster state receives placeholders for these pods, and nodes are launched and kept for them as for any
+// pods. Each pod replaces one placeholder; capacity that is left over is released if the pods do not come.
 //
-// A NodeClaim says when it expires. By the same time before, its node counts as one being removed, so that nodes are
-// launched for its pods.
+// A NodeClaim says when it expires. The same time ahead, its node counts as being removed, so that nodes are launched
+// for its pods.
 //
-// Whether to launch ahead, and how long ahead, follows from what a Pending pod and an idle node cost: see Planner.
+// Whether to launch ahead, and how far ahead, follows from the costs of a Pending pod and of an idle node: see
+// Planner.
 package ahead
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,24 +31,25 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
 	Planner  Planner         // required
 	Cache    cache.Cache     // required
-	CronJobs bool            // the process may read them
+	CronJobs bool            // whether the process may read CronJobs
 	Recorder events.Recorder // required
 	Registry prometheus.Registerer
 	Clock    clock.Clock  // default the real one
 	Log      *slog.Logger // default slog.Default
 }
 
-// Controller prepares room for the next runs of all CronJobs and for the pods of nodes that expire. It is safe for
-// concurrent use.
+// Controller prepares capacity for the next runs of all CronJobs and for the pods of nodes that expire. It is safe
+// for concurrent use.
 type Controller struct {
-	o     Options
-	queue *workqueue.Queue                  // of CronJobs as namespace/name and NodeClaims as /name
-	runs  map[types.NamespacedName]*awaited // by CronJob; used by one worker at a time
-	idle  *idleNodes
+	o       Options
+	queue   *workqueue.Queue                  // of CronJobs as namespace/name and NodeClaims as /name
+	leading atomic.Bool                       // Run was called
+	runs    map[types.NamespacedName]*awaited // by CronJob; used by one worker at a time
+	idle    *idleNodes
 }
 
 // New returns a Controller. It adds a handler to the cache, which must not be synced yet, and registers its metrics.
@@ -77,8 +80,8 @@ func newController(o Options) *Controller {
 	}
 }
 
-// Prime prepares room for the runs that are due. Until then nodes that were launched for them look empty. The cache
-// must be synced.
+// Prime prepares capacity for the runs that are due. Before that, nodes launched for them look empty. The cache must
+// be synced.
 func (c *Controller) Prime(ctx context.Context) error {
 	if !c.o.CronJobs {
 		return nil
@@ -97,11 +100,14 @@ func (c *Controller) Prime(ctx context.Context) error {
 
 // Run works until ctx is done. The cache must be synced.
 func (c *Controller) Run(ctx context.Context) error {
+	if err := c.resume(ctx); err != nil {
+		return fmt.Errorf("ahead: %w", err)
+	}
 	c.queue.Run(ctx, 1, c.reconcile)
 	return nil
 }
 
-// Decided takes note of a plan and the snapshot it was made of.
+// Decided records a plan and the snapshot it was made from.
 func (c *Controller) Decided(s *model.Snapshot, p *model.Plan) {
 	c.idle.decided(s, p, c.o.Planner.State.Awaited())
 }

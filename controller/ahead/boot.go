@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// DefaultBoot is how long a node is taken to boot before one has: nodes on EC2 take half a minute to a minute.
+	// DefaultBoot is the boot time assumed before any node has booted: nodes on EC2 take half a minute to a minute.
 	DefaultBoot = time.Minute
-	// maxBoots is how many boots are remembered of a pool.
+	// maxBoots is how many boots are remembered per pool.
 	maxBoots = 50
 )
 
@@ -25,15 +25,15 @@ type boot struct {
 	took  time.Duration
 }
 
-// Boots are how long nodes took to boot, the last ones of each pool. They are read from the conditions of NodeClaims,
-// so that those that there are need not be remembered elsewhere. The zero value knows none. It is safe for concurrent
+// Boots are the durations of each pool's most recent node boots. They are read from the conditions of NodeClaims, so
+// that those of existing claims need not be stored elsewhere. The zero value is empty. Boots is safe for concurrent
 // use.
 type Boots struct {
 	mu     sync.Mutex
 	byPool map[string][]boot // in the order in which their NodeClaims were created
 }
 
-// Observe reads the boots of NodeClaims.
+// Observe records the boots of NodeClaims.
 func (b *Boots) Observe(claims []*karpv1.NodeClaim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,8 +59,8 @@ func (b *Boots) Observe(claims []*karpv1.NodeClaim) {
 	}
 }
 
-// of returns the boots of a pool's nodes, ascending; of all pools if it has had none. Before as many are known as are
-// remembered, one of DefaultBoot stands for those that have not been seen.
+// of returns the boot times of a pool's nodes in ascending order, or those of all pools if the pool has none. Until
+// maxBoots are known, one DefaultBoot stands for those that have not been seen.
 func (b *Boots) of(pool string) []time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *Boots) of(pool string) []time.Duration {
 	return out
 }
 
-// longest returns the longest boot of all pools.
+// longest returns the longest boot of all pools, at least DefaultBoot.
 func (b *Boots) longest() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *Boots) longest() time.Duration {
 	return out
 }
 
-// quantile returns the smallest of the durations, which are sorted, that so great a share of them does not exceed.
+// quantile returns the smallest of the sorted durations that at least the given share of them does not exceed.
 func quantile(sorted []time.Duration, share float64) time.Duration {
 	at := int(math.Ceil(share*float64(len(sorted)))) - 1
 	return sorted[min(max(at, 0), len(sorted)-1)]

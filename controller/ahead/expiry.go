@@ -13,15 +13,29 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// watchExpiry has the queue work on a NodeClaim that came.
+// watchExpiry queues a new NodeClaim once this process leads. Until then nothing empties the queue, and a long-running
+// standby would accumulate the name of every NodeClaim that ever existed. resume reads the existing ones.
 func (c *Controller) watchExpiry(old, now client.Object) {
-	if old == nil {
+	if old == nil && c.leading.Load() {
 		c.queue.Add(client.ObjectKeyFromObject(now).String())
 	}
 }
 
-// expire has the pods of a NodeClaim's node get their next nodes before it expires, and returns when to call it again,
-// zero if never.
+// resume queues the existing NodeClaims when this process starts to lead.
+func (c *Controller) resume(ctx context.Context) error {
+	c.leading.Store(true) // before the list: later ones arrive as events
+	var list karpv1.NodeClaimList
+	if err := c.o.Cache.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list NodeClaims: %w", err)
+	}
+	for i := range list.Items {
+		c.watchExpiry(nil, &list.Items[i])
+	}
+	return nil
+}
+
+// expire prepares nodes for the pods of a NodeClaim's node before the NodeClaim expires, and returns when to call it
+// again, zero if never.
 func (c *Controller) expire(ctx context.Context, name string, now time.Time) (time.Time, error) {
 	claim := &karpv1.NodeClaim{}
 	switch err := c.o.Cache.Get(ctx, client.ObjectKey{Name: name}, claim); {
@@ -33,8 +47,8 @@ func (c *Controller) expire(ctx context.Context, name string, now time.Time) (ti
 	return c.stepExpiry(claim, now), nil
 }
 
-// stepExpiry marks a NodeClaim whose node is removed so soon that the next nodes for its pods have to be launched. A
-// NodeClaim that expires is deleted whether or not its pods have another place (karpenter.sh/docs/concepts/disruption).
+// stepExpiry marks a NodeClaim that expires so soon that nodes for its pods must be launched now. An expired
+// NodeClaim is deleted whether or not its pods fit elsewhere (karpenter.sh/docs/concepts/disruption).
 func (c *Controller) stepExpiry(claim *karpv1.NodeClaim, now time.Time) time.Time {
 	p, age := &c.o.Planner, claim.Spec.ExpireAfter.Duration
 	if age == nil || claim.DeletionTimestamp != nil {
@@ -63,8 +77,8 @@ func (c *Controller) stepExpiry(claim *karpv1.NodeClaim, now time.Time) time.Tim
 	return time.Time{}
 }
 
-// expiryLead returns how long before a node expires the next ones for its pods are launched; 0 if waiting costs less
-// than idle nodes.
+// expiryLead returns how long before a node expires nodes for its pods are launched; 0 if waiting costs less than
+// idle nodes.
 func (p *Planner) expiryLead(n *model.Node) time.Duration {
 	pods := 0
 	for i := range n.Pods {

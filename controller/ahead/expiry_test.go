@@ -1,14 +1,19 @@
 package ahead
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
@@ -16,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// node gives the day a node with so many pods, whose claim expires after some time.
+// node adds a node with the given number of pods; its NodeClaim expires after the given duration.
 func (d *day) node(after string, pods int) *karpv1.NodeClaim {
 	labels := map[string]string{
 		karpv1.NodePoolLabelKey: "p", corev1.LabelInstanceTypeStable: "m.large", corev1.LabelTopologyZone: "a",
@@ -52,7 +57,7 @@ func (d *day) node(after string, pods int) *karpv1.NodeClaim {
 	return claim
 }
 
-// expiring lets the controller work on a claim until a time, and returns the snapshot then.
+// expiring runs the controller on a claim until the given time and returns the snapshot of that time.
 func (d *day) expiring(claim *karpv1.NodeClaim, text string) *model.Snapshot {
 	d.Helper()
 	end := at("2026-06-03T" + text + "Z")
@@ -103,5 +108,47 @@ func TestNodesThatExpireAndAreNotReplacedAhead(t *testing.T) {
 		if s := d.expiring(d.node(c.after, c.pods), "13:00:00"); len(s.Pending) != 0 {
 			t.Errorf("%s: %d pods need a node", name, len(s.Pending))
 		}
+	}
+}
+
+// shown is a watch cache with one NodeClaim. It reports the names of the NodeClaims that are read.
+type shown struct {
+	cache.Cache
+	claim karpv1.NodeClaim
+	read  chan string
+}
+
+func (s *shown) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*karpv1.NodeClaimList).Items = []karpv1.NodeClaim{s.claim}
+	return nil
+}
+
+func (s *shown) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	s.read <- key.Name
+	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+}
+
+// A standby remembers no NodeClaims: the leader begins with those that exist, and goes on with new ones.
+func TestAStandbyRemembersNoNodeClaims(t *testing.T) {
+	claim := func(name string) *karpv1.NodeClaim {
+		return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	d, s := newDay(t, nil), &shown{claim: *claim("there"), read: make(chan string)}
+	d.c.o.Cache = s
+	d.c.watchExpiry(nil, claim("gone"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- d.c.Run(ctx) }()
+	if got := <-s.read; got != "there" {
+		t.Errorf("the leader begins with %s", got)
+		<-s.read
+	}
+	d.c.watchExpiry(nil, claim("new"))
+	if got := <-s.read; got != "new" {
+		t.Errorf("the leader goes on with %s", got)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }

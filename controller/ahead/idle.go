@@ -11,13 +11,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// idleNodes measures how long nodes wait for the pods of runs, and what they cost meanwhile.
+// idleNodes measures how long nodes idle while they wait for the pods of runs, and what that costs.
 type idleNodes struct {
 	seconds, dollars *prometheus.CounterVec // by pool
 
 	mu    sync.Mutex
 	since time.Time
-	idle  map[idleKind]int // how many nodes are idle since then
+	idle  map[idleKind]int // number of nodes idle since then
 	byJob map[types.NamespacedName]idleTime
 }
 
@@ -27,7 +27,7 @@ type idleKind struct {
 	price model.Price // per hour
 }
 
-// idleTime is for how long nodes were idle, in node-seconds, and what they cost meanwhile.
+// idleTime is how long nodes were idle, in node-seconds, and what that cost.
 type idleTime struct{ seconds, dollars float64 }
 
 func newIdleNodes(r prometheus.Registerer) *idleNodes {
@@ -46,8 +46,8 @@ func newIdleNodes(r prometheus.Registerer) *idleNodes {
 	}
 }
 
-// decided counts the time since the last plan, and the nodes that are idle from this one on. jobs are those whose pods
-// are awaited.
+// decided adds the time since the last plan and records the nodes that are idle from this plan on. jobs are the Jobs
+// whose pods are awaited.
 func (x *idleNodes) decided(s *model.Snapshot, p *model.Plan, jobs map[types.NamespacedName]bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -76,7 +76,7 @@ func (x *idleNodes) decided(s *model.Snapshot, p *model.Plan, jobs map[types.Nam
 	}
 }
 
-// take returns for how long nodes were idle for a Job's pods, and forgets it.
+// take returns how long nodes were idle for a Job's pods, and forgets it.
 func (x *idleNodes) take(job types.NamespacedName) idleTime {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +84,7 @@ func (x *idleNodes) take(job types.NamespacedName) idleTime {
 	return x.byJob[job]
 }
 
-// works reports whether a node has pods that are not a DaemonSet's.
+// works reports whether a node has a non-terminal pod that belongs to no DaemonSet.
 func works(n *model.Node) bool {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; !p.Daemon && !p.Terminal {

@@ -17,13 +17,12 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Planner decides how long ahead of a CronJob's run its nodes are launched.
+// Planner decides how far ahead of a CronJob's run its nodes are launched.
 //
-// Nodes that are ready too early idle at their price P. A run is late until the last of its nodes is ready, and
-// its pods wait at the price W. The boots themselves are paid either way. The expected cost is least if all of the
-// k nodes are ready in time with the probability W/(W+P) (the newsvendor's critical ratio: Arrow, Harris,
-// Marschak, Optimal inventory policy, Econometrica 1951): if the lead is the quantile (W/(W+P))^(1/k) of past boot
-// times.
+// Nodes that are ready too early idle at their price P. A run is late until the last of its nodes is ready, and its
+// pods wait at the price W. The boots themselves are paid either way. The expected cost is minimal if all k nodes are
+// ready in time with probability W/(W+P) (the newsvendor's critical ratio: Arrow, Harris, Marschak, Optimal inventory
+// policy, Econometrica 1951), that is, if the lead is the quantile (W/(W+P))^(1/k) of past boot times.
 type Planner struct {
 	State     *cluster.State                                 // required
 	Provision func(*model.Snapshot, model.Policy) model.Plan // required: engine.Provision
@@ -32,17 +31,16 @@ type Planner struct {
 	Apart     func(*corev1.Pod) bool                         // pods that need no node; nil = none
 }
 
-// Plan is what is prepared for a run of a CronJob.
+// Plan describes what is prepared for a run of a CronJob.
 type Plan struct {
 	Run   time.Time            // when it begins
-	Job   types.NamespacedName // that it creates
-	Pods  int                  // for how many of its pods room is prepared; 0 if Why says why it is not
-	Lead  time.Duration        // how long before Run
-	Boot  time.Duration        // the time that a node takes, as far as it is known, of those that take longest
+	Job   types.NamespacedName // the Job that it creates
+	Pods  int                  // number of its pods for which capacity is prepared; 0 if Why says why not
+	Lead  time.Duration        // how long before Run nodes are launched
+	Boot  time.Duration        // median boot time in the pool that needs the longest lead
 	Price model.Price          // effective, per hour, of the nodes that hold the pods
-	// Idle is what the nodes are expected to cost until the run begins, in millionths of a dollar, and pods that
-	// wait for those that are late. Waiting is what it would cost if the nodes were launched for the run's pods once
-	// they exist.
+	// Idle is the expected cost, in millionths of a dollar, of nodes that idle until the run begins and of pods that
+	// wait for late nodes. Waiting is the cost of the pods' waiting if nodes were launched only once the pods exist.
 	Idle, Waiting model.Price
 	Why           string
 
@@ -61,7 +59,7 @@ func Next(cj *batchv1.CronJob, after time.Time) (time.Time, error) {
 	return next(cj, after)
 }
 
-// Plan returns what is prepared for a CronJob's run, of which no more than so many pods are expected.
+// Plan returns what is prepared for a CronJob's run, which is expected to create no more than most pods.
 func (p *Planner) Plan(cj *batchv1.CronJob, run time.Time, most int) Plan {
 	out := Plan{Run: run, Job: jobOf(cj, run)}
 	var off []string
@@ -97,14 +95,14 @@ func (p *Planner) Plan(cj *batchv1.CronJob, run time.Time, most int) Plan {
 	return out
 }
 
-// holder is nodes of a kind that hold pods of the run.
+// holder is a node that holds pods of the run.
 type holder struct {
 	pool  string
 	price model.Price // effective, per hour
 	pods  int
 }
 
-// decide reads from the plan for the run's pods which nodes they need, and decides how long ahead.
+// decide reads from the plan which nodes the run's pods need, and decides how far ahead to launch them.
 func (p *Planner) decide(out *Plan, s *model.Snapshot, plan *model.Plan, off []string) {
 	all := p.holders(s, plan)
 	holders := slices.DeleteFunc(slices.Clone(all), func(h holder) bool { return slices.Contains(off, h.pool) })
@@ -163,14 +161,14 @@ func (p *Planner) holders(s *model.Snapshot, plan *model.Plan) []holder {
 // resolution is that of times in the conditions of NodeClaims.
 const resolution = time.Second
 
-// leadOf returns how long ahead so many nodes are launched, given what the run's pods cost per hour if they wait,
-// and what the nodes cost.
+// leadOf returns how far ahead to launch the given number of nodes, given the costs per hour of the run's waiting
+// pods and of the nodes.
 func leadOf(waiting, price float64, nodes int, boots []time.Duration) time.Duration {
 	return quantile(boots, math.Pow(waiting/(waiting+price), 1/float64(nodes))) + resolution
 }
 
-// costs returns what nodes launched so long ahead are expected to cost until the run, with pods that wait if they
-// are late, and what the pods' waiting would cost if the nodes were launched for them.
+// costs returns the expected cost of launching nodes with the given lead, for idle nodes and for pods that wait for
+// late ones, and the cost of the pods' waiting if nodes were launched once the pods exist.
 func costs(waiting, price float64, lead time.Duration, boots []time.Duration) (ahead, after model.Price) {
 	var early, late, all time.Duration
 	for _, b := range boots {
@@ -180,5 +178,5 @@ func costs(waiting, price float64, lead time.Duration, boots []time.Duration) (a
 	return model.Price((price*early.Hours() + waiting*late.Hours()) / n), model.Price(waiting * all.Hours() / n)
 }
 
-// Cents writes an amount of money, not a price per hour.
+// Cents formats an amount of money, not a price per hour.
 func Cents(p model.Price) string { return fmt.Sprintf("$%.4f", p.Dollars()) }

@@ -13,7 +13,7 @@ func seconds(n ...int) (out []time.Duration) {
 	return out
 }
 
-// The more pods wait, and the cheaper it is to let nodes idle, the earlier they are launched.
+// The more pods wait, and the cheaper idle nodes are, the earlier nodes are launched.
 func TestHowLongAheadNodesAreLaunched(t *testing.T) {
 	boots := seconds(31, 33, 35, 36, 38, 40, 41, 44, 50, 90)
 	for _, c := range []struct {
@@ -22,7 +22,7 @@ func TestHowLongAheadNodesAreLaunched(t *testing.T) {
 	}{
 		{30, 1, 1, 91},
 		{6, 1, 1, 51},
-		{6, 1, 2, 91}, // both in time: the 93rd percentile each
+		{6, 1, 2, 91}, // both nodes in time: the 93rd percentile each
 		{1, 1, 1, 39},
 		{1, 15, 1, 32},
 		{1, 0, 1, 91},
@@ -36,7 +36,8 @@ func TestHowLongAheadNodesAreLaunched(t *testing.T) {
 func TestWhatItCostsToLaunchAhead(t *testing.T) {
 	const perSecond = 3600
 	ahead, after := costs(10*perSecond, 2*perSecond, 40*time.Second, seconds(30, 50))
-	// 10 s idle at 2 in one case, 10 s late at 10 in the other; 40 s at 10 without
+	// One boot leaves the node idle for 10 s at 2, the other makes pods wait 10 s at 10. Without launching ahead they
+	// wait 40 s at 10.
 	if ahead != (20+100)/2 || after != 400 {
 		t.Errorf("ahead %d, without %d; want 60 and 400", ahead, after)
 	}
@@ -56,7 +57,7 @@ func TestBootsAreRememberedByPool(t *testing.T) {
 	if got := b.of("p"); !slices.Equal(got, []time.Duration{DefaultBoot}) {
 		t.Errorf("before any: %v", got)
 	}
-	for range 2 { // those that are known are not counted again
+	for range 2 { // a known boot is not counted again
 		b.Observe(booted("q", 0, 70))
 	}
 	if got := b.of("p"); !slices.Equal(got, seconds(60, 70)) {

@@ -15,29 +15,30 @@ import (
 )
 
 const (
-	// grace is how late the next pod of a run may come: the CronJob controller, the Job controller and admission need
-	// their time.
+	// grace is how late the next pod of a run may come: the CronJob controller, the Job controller and admission take
+	// time.
 	grace = 10 * time.Second
-	// slack is how long before the earliest time at which nodes may have to be launched a run is planned for.
+	// slack is how long before the earliest possible launch a run is planned.
 	slack = 5 * time.Second
-	// planAgain is how long after a plan for which no room is prepared the next one is made.
+	// planAgain is the interval between plans as long as they prepare no capacity.
 	planAgain = 10 * time.Second
 )
 
-// awaited is the run of a CronJob whose pods are awaited, or were the last to be.
+// awaited is the run of a CronJob whose pods are awaited, or were awaited last.
 type awaited struct {
 	Plan
-	generation int64 // of the CronJob
-	most       int   // how many pods it is expected to have at most; once it is over, the next run
-	over       bool  // pods that have not come by now are awaited no longer
+	uid        types.UID // of the CronJob: another one of its name may have the same generation
+	generation int64     // of the CronJob
+	most       int       // maximum number of pods expected; once the run is over, of the next run
+	over       bool      // missing pods are no longer awaited
 }
 
-// ownerOf names a CronJob in the cluster state, where CapacityBuffers have names, too.
+// ownerOf returns the name of a CronJob in the cluster state, distinct from the names of CapacityBuffers.
 func ownerOf(cj types.NamespacedName) types.NamespacedName {
 	return types.NamespacedName{Namespace: cj.Namespace, Name: "cronjob/" + cj.Name}
 }
 
-// reconcile does what is to be done now for a CronJob or a NodeClaim, and returns when to look again.
+// reconcile processes a CronJob or a NodeClaim, and returns the delay until the next time, 0 if never.
 func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	now := c.o.Clock.Now()
 	var wake time.Time
@@ -53,7 +54,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	return max(wake.Sub(now), time.Millisecond), nil
 }
 
-// cronJob brings the room for a CronJob's pods up to date, and returns when to call it again, zero if never.
+// cronJob updates the capacity prepared for a CronJob's pods, and returns when to call it again, zero if never.
 func (c *Controller) cronJob(ctx context.Context, at types.NamespacedName, now time.Time) (time.Time, error) {
 	cj := &batchv1.CronJob{}
 	switch err := c.o.Cache.Get(ctx, at, cj); {
@@ -70,11 +71,11 @@ func (c *Controller) cronJob(ctx context.Context, at types.NamespacedName, now t
 	return wake, nil
 }
 
-// step brings the room for one run of a CronJob after the other up to date, and returns when to call it again, zero if
-// never. cj is nil if there is none any more. The error says what is wrong with it.
+// step updates the capacity prepared for a CronJob's runs, one run after the other, and returns when to call it
+// again, zero if never. cj is nil if the CronJob no longer exists. The error says what is wrong with its schedule.
 func (c *Controller) step(at types.NamespacedName, cj *batchv1.CronJob, now time.Time) (time.Time, error) {
 	last := c.runs[at]
-	if last != nil && (cj == nil || last.generation != cj.Generation) {
+	if last != nil && (cj == nil || last.uid != cj.UID || last.generation != cj.Generation) {
 		c.o.Planner.State.Await(ownerOf(at), nil, 0, last.Job)
 		c.idle.take(last.Job)
 		delete(c.runs, at)
@@ -96,7 +97,7 @@ func (c *Controller) step(at types.NamespacedName, cj *batchv1.CronJob, now time
 	return c.prepare(cj, at, last, now)
 }
 
-// settle gives back what is left of a run's room once it is too late for its pods, and returns when that is.
+// settle releases the capacity left over from a run once it is too late for the run's pods, and returns when that is.
 func (c *Controller) settle(at types.NamespacedName, cj *batchv1.CronJob, last *awaited, now time.Time) time.Time {
 	came, until := c.o.Planner.State.Came(ownerOf(at))
 	if until.Before(last.Run) {
@@ -106,7 +107,7 @@ func (c *Controller) settle(at types.NamespacedName, cj *batchv1.CronJob, last *
 		return until
 	}
 	last.over = true
-	if !waits(cj, last.Job) { // a quota or a webhook may have kept some from being created, as it will next time
+	if !waits(cj, last.Job) { // a quota or a webhook may have prevented some pods, and will do so next time
 		last.most = came
 	}
 	if last.Pods > 0 {
@@ -120,7 +121,8 @@ func (c *Controller) settle(at types.NamespacedName, cj *batchv1.CronJob, last *
 	return until
 }
 
-// prepare awaits the pods of the next run once it is time, and returns when to call it again, zero if never.
+// prepare prepares capacity for the pods of the next run once it is time, and returns when to call it again, zero if
+// never.
 func (c *Controller) prepare(cj *batchv1.CronJob, at types.NamespacedName, last *awaited, now time.Time) (time.Time,
 	error,
 ) {
@@ -140,9 +142,9 @@ func (c *Controller) prepare(cj *batchv1.CronJob, at types.NamespacedName, last 
 	if plan.Pods > 0 && now.Before(plan.From()) {
 		return plan.From(), nil
 	}
-	plan.Lead = run.Sub(now) // less than planned if the CronJob has just come
+	plan.Lead = run.Sub(now) // less than planned if the CronJob is new
 	c.o.Planner.State.Await(ownerOf(at), plan.template, plan.Pods, plan.Job)
-	c.runs[at] = &awaited{Plan: plan, generation: cj.Generation, most: most}
+	c.runs[at] = &awaited{Plan: plan, uid: cj.UID, generation: cj.Generation, most: most}
 	if plan.Pods > 0 {
 		c.o.Log.Info("room is prepared for a CronJob's run", "cronjob", at, "run", run, "pods", plan.Pods, "lead", plan.Lead,
 			"idle", Cents(plan.Idle), "waiting", Cents(plan.Waiting))

@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// MaxPods bounds for how many pods of one run room is prepared.
+// MaxPods bounds the number of pods of one run for which capacity is prepared.
 const MaxPods = 10_000
 
 // next returns when a CronJob runs next after a time, zero if never. It reads the schedule as the CronJob controller
@@ -74,7 +74,7 @@ func podsOf(job *batchv1.JobSpec) int {
 }
 
 // placeholder returns a pod of the run's Job as the Job controller would create it, without the volumes whose claims
-// are created with the pod. It is not for nodes of the pools in notFor.
+// are created with the pod. It must not run on nodes of the pools in notFor.
 func placeholder(cj *batchv1.CronJob, job types.NamespacedName, run time.Time, ranges []*corev1.LimitRange,
 	notFor []string,
 ) *corev1.Pod {
@@ -99,7 +99,7 @@ func placeholder(cj *batchv1.CronJob, job types.NamespacedName, run time.Time, r
 	return pod
 }
 
-// avoiding returns the affinity with the further requirement that a node is of none of the pools.
+// avoiding returns the affinity with the added requirement that the node belongs to none of the pools.
 func avoiding(a *corev1.Affinity, pools []string) *corev1.Affinity {
 	out := ptr.To(ptr.Deref(a, corev1.Affinity{}))
 	out.NodeAffinity = ptr.To(ptr.Deref(out.NodeAffinity, corev1.NodeAffinity{}))

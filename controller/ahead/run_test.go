@@ -86,7 +86,7 @@ func TestPlaceholdersAvoidPoolsThatAreOff(t *testing.T) {
 	}}}
 	for _, c := range []struct {
 		a    *corev1.Affinity
-		want []int // requirements by term
+		want []int // number of requirements in each term
 	}{{nil, []int{1}}, {have, []int{2, 0}}} {
 		terms := avoiding(c.a, []string{"p"}).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 		if len(terms) != len(c.want) {

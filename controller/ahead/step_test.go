@@ -25,7 +25,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// booted is a NodeClaim whose node took so many seconds to boot, the nth of its pool.
+// booted returns the nth NodeClaim of a pool, whose node took the given number of seconds to boot.
 func booted(pool string, n, took int) []*karpv1.NodeClaim {
 	created := at("2026-06-03T10:00:00Z").Add(time.Duration(n) * time.Minute)
 	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -88,7 +88,7 @@ func newDay(t *testing.T, change func(*karpv1.NodePool, *batchv1.CronJob)) *day 
 	return d
 }
 
-// until lets the controller work until a time, and returns how much room there is then.
+// until runs the controller until the given time and returns the number of placeholders at that time.
 func (d *day) until(text string) int {
 	d.Helper()
 	end := at("2026-06-03T" + text + "Z")
@@ -105,7 +105,7 @@ func (d *day) until(text string) int {
 	}
 }
 
-// come creates pods of a run.
+// come creates n pods of a run.
 func (d *day) come(n int, run string) {
 	job := jobOf(d.cj, at("2026-06-03T"+run+"Z"))
 	for range n {
@@ -144,13 +144,13 @@ func TestRoomIsGivenBackIfPodsDoNotCome(t *testing.T) {
 	d.want("12:05:05", 5)
 	d.come(1, "12:05:00")
 	d.want("12:05:14", 4)
-	d.want("12:05:16", 0) // 10 s after the last one
-	d.want("12:09:30", 1) // as many as last time
+	d.want("12:05:16", 0) // 10 s after the last pod came
+	d.want("12:09:30", 1) // as many as in the last run
 	d.want("12:10:00", 1)
 	d.come(5, "12:10:00")
 	d.want("12:14:30", 5)
 	d.want("12:15:11", 0)
-	d.want("12:19:30", 0) // none came
+	d.want("12:19:30", 0) // no pod came
 	d.want("12:20:00", 0)
 	d.come(5, "12:20:00")
 	d.want("12:24:30", 5)
@@ -205,7 +205,16 @@ func TestASuspendedOrDeletedCronJobKeepsNoRoom(t *testing.T) {
 	d.want("12:04:33", 0)
 }
 
-// A run that waits for an earlier one and is left out says nothing of how many pods the next one has.
+// A CronJob that replaces one of its name has the same generation.
+func TestACronJobThatReplacesAnotherGetsRoomOfItsOwn(t *testing.T) {
+	d := newDay(t, nil)
+	d.want("12:04:30", 5)
+	d.cj = d.cj.DeepCopy()
+	d.cj.UID, d.cj.Spec.JobTemplate.Spec.Parallelism = "v", ptr.To[int32](2)
+	d.want("12:04:31", 2)
+}
+
+// A run that waits for an earlier one and is skipped is no evidence of how many pods the next run has.
 func TestARunThatIsLeftOutIsNoMeasure(t *testing.T) {
 	d := newDay(t, func(_ *karpv1.NodePool, cj *batchv1.CronJob) {
 		cj.Spec.ConcurrencyPolicy = batchv1.ForbidConcurrent
@@ -217,7 +226,7 @@ func TestARunThatIsLeftOutIsNoMeasure(t *testing.T) {
 	d.want("12:09:30", 5)
 }
 
-// Pods that come though no room was prepared count all the same, also if runs follow each other quickly.
+// Pods count even if no capacity was prepared for them, and even if runs follow each other quickly.
 func TestRoomIsPreparedOnceThePoolAllowsIt(t *testing.T) {
 	var pool *karpv1.NodePool
 	d := newDay(t, func(np *karpv1.NodePool, cj *batchv1.CronJob) {
@@ -233,7 +242,7 @@ func TestRoomIsPreparedOnceThePoolAllowsIt(t *testing.T) {
 	d.want("12:02:30", 5)
 }
 
-// A run that is not worth a plan every moment is planned for at most every ten seconds.
+// A run for which preparing capacity does not pay is planned for at most every ten seconds.
 func TestARunWithoutRoomIsPlannedForNowAndThen(t *testing.T) {
 	d := newDay(t, func(_ *karpv1.NodePool, cj *batchv1.CronJob) {
 		cj.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse("99")

@@ -12,10 +12,10 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Advance takes every command that it finds in the cluster a step further, whoever began it: to its end when its
-// replacements are ready and it is still true, or back to where it began if it cannot be completed. The process may
-// stop between any two API calls of Apply and Advance; the next process finds enough to go on. Advance returns when it
-// must be called again at the latest; the zero time means after a change.
+// Advance moves every command found in the cluster one step further, whichever process began it. It finishes a
+// command that is still true once its replacements are ready, and undoes one that cannot be completed. The process
+// may stop between any two API calls of Apply and Advance: the next process finds enough in the cluster to continue.
+// Advance returns the latest time at which it must be called again; the zero time means after a change.
 func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue cycle.StillTrue) (cycle.Result, time.Time) {
 	f := a.find()
 	var open []*activeCommand
@@ -42,8 +42,8 @@ func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue cycl
 	return r, nextTimeout(open, limit, a.o.Clock.Now())
 }
 
-// nextTimeout is when the next command times out, zero if all have: those that could not be undone wait for a change,
-// or for the pause after an error.
+// nextTimeout returns when the next command times out, zero if all have: those that could not be undone wait for a
+// change, or for the pause after an error.
 func nextTimeout(open []*activeCommand, limit time.Duration, now time.Time) time.Time {
 	var next time.Time
 	for _, c := range open {
@@ -56,7 +56,7 @@ func nextTimeout(open []*activeCommand, limit time.Duration, now time.Time) time
 	return next
 }
 
-// advance takes one command a step further.
+// advance moves one command one step further.
 func (a *Applier) advance(ctx context.Context, s *model.Snapshot, c *activeCommand, limit time.Duration,
 	stillTrue cycle.StillTrue,
 ) cycle.Result {
@@ -76,7 +76,7 @@ func (a *Applier) advance(ctx context.Context, s *model.Snapshot, c *activeComma
 	}
 	remaining := a.remaining(c)
 	if !a.shown(s, remaining) {
-		return cycle.Result{} // marked a moment ago: the next snapshot shows which pods are on them
+		return cycle.Result{} // just marked: the next snapshot shows which pods are on them
 	}
 	command := a.command(c, remaining)
 	if changed := stillTrue(s, command); changed.Rule != "" {
@@ -86,7 +86,7 @@ func (a *Applier) advance(ctx context.Context, s *model.Snapshot, c *activeComma
 	return a.finish(ctx, c, command, remaining)
 }
 
-// shown reports whether the snapshot shows that the nodes of these claims take no pods any more.
+// shown reports whether the snapshot shows that the nodes of these claims no longer accept pods.
 func (a *Applier) shown(s *model.Snapshot, claims []*karpv1.NodeClaim) bool {
 	marked := map[string]bool{}
 	for i := range s.Nodes {
@@ -113,7 +113,7 @@ func (a *Applier) finish(ctx context.Context, c *activeCommand, command model.Co
 		m := &command.Removals[i]
 		part, conflict := a.end(ctx, byName[m.Claim], m)
 		r.Add(part)
-		if conflict { // the next cycle looks again
+		if conflict { // retry in the next cycle
 			a.refresh(ctx, byName[m.Claim])
 			r.Again = true
 		}

@@ -1,7 +1,7 @@
-// Package apply carries out plans by writing to the Kubernetes API, and does nothing else. It is idempotent: the names
-// of what it creates follow from the plan's content, so that nothing is created twice after a crash. Where the cluster
-// has changed since the plan was made, it does nothing and says so: a conflict calls for a new plan and is never
-// forced.
+// Package apply carries out plans by writing to the Kubernetes API, and does nothing else. It is idempotent: the
+// names of the objects it creates are derived from the plan's content, so that nothing is created twice after a
+// crash. If the cluster has changed since the plan was made, it refuses and reports why: a conflict calls for a new
+// plan and is never forced.
 package apply
 
 import (
@@ -23,14 +23,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
-// Options are what an Applier needs.
+// Options configure an Applier.
 type Options struct {
 	Client   client.Client     // required; must read from the API server itself
 	State    *cluster.State    // required
 	Recorder events.Recorder   // default: events are dropped
 	Clock    clock.Clock       // default the real one
 	Log      *slog.Logger      // default slog.Default
-	Parallel int               // API calls at the same time; default 16
+	Parallel int               // concurrent API calls; default 16
 	Metrics  *metrics.Counters // default: metrics that are not registered
 }
 
@@ -67,8 +67,8 @@ type silent struct{}
 
 func (silent) Event(runtime.Object, string, string, string) {}
 
-// Resync reads all NodeClaims into the cluster state. A watch may begin with a list from a cache of the API server
-// that is older than what a former leader wrote, and lack the newest claims. This list is as new as the call.
+// Resync reads all NodeClaims into the cluster state. A watch may begin with a list from an API server cache that is
+// older than a former leader's writes and lacks the newest claims. This list is as new as the call.
 func (a *Applier) Resync(ctx context.Context) error {
 	var claims karpv1.NodeClaimList
 	if err := a.o.Client.List(ctx, &claims); err != nil {
@@ -91,12 +91,12 @@ func (a *Applier) Apply(ctx context.Context, s *model.Snapshot, p model.Plan) cy
 	return r
 }
 
-// Report records events on the pods that a plan decided about; claims are the NodeClaims by the ID of their launch.
+// Report records events on the pods that a plan decided about; claims maps launch IDs to NodeClaims.
 func (a *Applier) Report(s *model.Snapshot, p model.Plan, claims map[string]string) {
 	a.pods.report(s, &p, claims)
 }
 
-// log logs what was not done.
+// log logs refusals and errors.
 func (a *Applier) log(r *cycle.Result) {
 	for _, refusal := range r.Refused {
 		a.o.Log.Info("part of a plan is out of date", "object", refusal.Object, "why", refusal.Why)

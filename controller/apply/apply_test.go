@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// room is a real API server with a world that watches it and an actor that writes to it.
+// room is a real API server, a cluster state that watches it, and an applier that writes to it.
 type room struct {
 	t         *testing.T
 	client    client.Client
@@ -42,10 +42,10 @@ type room struct {
 	state     *cluster.State
 	applier   *Applier
 	events    *recorder
-	leave     func() // ends the watch
+	leave     func() // stops the watch
 }
 
-// recorder keeps what was recorded, as "Reason object message".
+// recorder keeps the recorded events as "Reason object message".
 type recorder struct {
 	mu   sync.Mutex
 	seen []string
@@ -57,7 +57,7 @@ func (e *recorder) Event(o runtime.Object, _, reason, message string) {
 	e.seen = append(e.seen, reason+" "+o.(client.Object).GetName()+" "+message)
 }
 
-// count is how many events begin like this.
+// count returns the number of events that begin with prefix.
 func (e *recorder) count(prefix string) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,7 +72,7 @@ func (e *recorder) count(prefix string) int {
 
 var class = cloud.ClassRef{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 
-// catalog is a small and a large type in one zone.
+// catalog returns a small and a large type in one zone.
 func catalog() []model.InstanceType {
 	size := func(name string, cpu int64, price model.Price) model.InstanceType {
 		r := model.Resources{model.CPU: cpu, model.Memory: cpu << 22, model.Pods: 110, model.EphemeralStorage: 20 << 30}
@@ -86,7 +86,7 @@ func catalog() []model.InstanceType {
 	return []model.InstanceType{size("t.large", 2000, 20), size("t.xlarge", 4000, 40)}
 }
 
-// enter makes a room with a pool of its own, limited to so many CPUs.
+// enter creates a room with its own NodePool, limited to cpuLimit.
 func enter(t *testing.T, cpuLimit string) *room {
 	p := planetest.Start(t)
 	r := &room{t: t, namespace: planetest.Namespace(t, p), events: &recorder{}, clock: clock.NewVirtual(time.Now())}
@@ -115,8 +115,8 @@ func enter(t *testing.T, cpuLimit string) *room {
 	return r
 }
 
-// restart is another process: a world that knows nothing yet, and an actor that writes through the client, nil = the
-// room's.
+// restart simulates a new process: an empty cluster state and an applier that writes through the given client, or
+// through the room's client if nil.
 func (r *room) restart(through client.Client) {
 	r.t.Helper()
 	if r.leave != nil {
@@ -140,7 +140,7 @@ func (r *room) restart(through client.Client) {
 	r.applier = New(Options{Client: through, State: r.state, Recorder: r.events, Clock: r.clock})
 }
 
-// sweep removes what the test made, finalizers and all.
+// sweep deletes the objects that the test created, finalizers included.
 func (r *room) sweep() {
 	ctx := context.Background()
 	var claims karpv1.NodeClaimList
@@ -157,7 +157,7 @@ func (r *room) sweep() {
 	}
 }
 
-// release takes the finalizers off a claim.
+// release removes the finalizers of a claim.
 func (r *room) release(c *karpv1.NodeClaim) {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	if err := client.IgnoreNotFound(r.client.Patch(context.Background(), c.DeepCopy(), patch)); err != nil {
@@ -165,7 +165,7 @@ func (r *room) release(c *karpv1.NodeClaim) {
 	}
 }
 
-// pods creates pods that ask for so much CPU, and waits until the world sees them.
+// pods creates pods that request the given CPU, and waits until the cluster state has them.
 func (r *room) pods(count int, cpu string) {
 	r.t.Helper()
 	for range count {
@@ -190,7 +190,7 @@ func (r *room) until(what string, ok func() bool) {
 	})
 }
 
-// snapshot is the world with the pods and the pool of this room only.
+// snapshot returns the snapshot restricted to the pods and the NodePool of this room.
 func (r *room) snapshot() *model.Snapshot {
 	s := *r.state.Snapshot()
 	s.Pending = slices.DeleteFunc(slices.Clone(s.Pending), func(p model.Pod) bool { return p.Namespace != r.namespace })
@@ -198,7 +198,7 @@ func (r *room) snapshot() *model.Snapshot {
 	return &s
 }
 
-// plan is what the engine wants for the snapshot; the judge must agree.
+// plan returns the engine's plan for the snapshot, which check.Plan must accept.
 func (r *room) plan(s *model.Snapshot) model.Plan {
 	r.t.Helper()
 	p := engine.Provision(s, model.Policy{})
@@ -208,7 +208,7 @@ func (r *room) plan(s *model.Snapshot) model.Plan {
 	return p
 }
 
-// carryOut does all that becomes of a plan for pods.
+// carryOut applies a plan and reports on its pods.
 func (r *room) carryOut(s *model.Snapshot, p model.Plan) cycle.Result {
 	r.t.Helper()
 	done := r.applier.Apply(r.t.Context(), s, p)
@@ -290,7 +290,7 @@ func TestLimitsHoldAlsoForAnOldPlan(t *testing.T) {
 	}
 }
 
-// A new leader whose watch began with an old list has not seen the claims that the one before it made last.
+// A new leader whose watch began with a stale list has not seen the claims that its predecessor created last.
 func TestLimitsHoldForALeaderWhoseWatchIsBehind(t *testing.T) {
 	r := enter(t, "4")
 	r.pods(2, "1500m")
@@ -327,7 +327,7 @@ func TestAPodThatFitsNothingHearsWhyOnce(t *testing.T) {
 	}
 }
 
-// boot makes a claim's machine a ready, empty node.
+// boot registers a ready, empty Node for a claim.
 func (r *room) boot(name string) string {
 	r.t.Helper()
 	ctx := r.t.Context()
@@ -339,7 +339,7 @@ func (r *room) boot(name string) string {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = r.client.Delete(context.Background(), node) })
-	// kube-controller-manager writes it too
+	// kube-controller-manager updates it too.
 	planetest.Eventually(r.t, "the node says it is ready", func(ctx context.Context) error {
 		if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
 			return err
@@ -447,7 +447,7 @@ func TestAMachineDeletedByHandIsReplacedBeforeItIsDrained(t *testing.T) {
 	}
 }
 
-// bind binds the room's pods to a node, as kube-scheduler would.
+// bind binds the room's pods to a node, as kube-scheduler does.
 func (r *room) bind(node string) {
 	var pods corev1.PodList
 	if err := r.client.List(r.t.Context(), &pods, client.InNamespace(r.namespace)); err != nil {
@@ -456,7 +456,7 @@ func (r *room) bind(node string) {
 	for i := range pods.Items {
 		if pods.Items[i].Spec.NodeName == "" {
 			to := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}}
-			_ = r.client.SubResource("binding").Create(r.t.Context(), &pods.Items[i], to) // kube-scheduler may have been first
+			_ = r.client.SubResource("binding").Create(r.t.Context(), &pods.Items[i], to) // kube-scheduler may be first
 		}
 	}
 }

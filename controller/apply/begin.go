@@ -17,8 +17,9 @@ import (
 // errChanged means that a NodeClaim is no longer as the command assumed.
 var errChanged = errors.New("it has changed in the meantime")
 
-// begin starts the commands that are still right, several at a time: it creates their replacements, then marks the
-// NodeClaims to be removed. From the first replacement on the command is data in the cluster, and Advance completes it.
+// begin starts the commands that are still true, several at a time: it creates their replacements, then marks the
+// NodeClaims to be removed. Once the first replacement exists, the command is stored in the cluster, and Advance
+// completes it.
 func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model.Command) cycle.Result {
 	if len(commands) == 0 {
 		return cycle.Result{}
@@ -42,9 +43,9 @@ func (a *Applier) begin(ctx context.Context, s *model.Snapshot, commands []model
 	return r
 }
 
-// activeVictims are the IDs of the commands in progress, by the UIDs of the NodeClaims that they remove, marked or not.
-// A victim that could not be marked looks like any other NodeClaim in a snapshot; without this look another command
-// would begin for it, and launch a node, each cycle.
+// activeVictims returns the IDs of the commands in progress by the UIDs of the NodeClaims that they remove, marked or
+// not. A victim that could not be marked looks like any other NodeClaim in a snapshot: without this check, each cycle
+// would begin another command for it and launch a node.
 func (a *Applier) activeVictims() map[types.UID]string {
 	out := map[types.UID]string{}
 	for _, c := range a.find().commands {
@@ -55,8 +56,8 @@ func (a *Applier) activeVictims() map[types.UID]string {
 	return out
 }
 
-// prepare checks a command once more before anything is done: every victim must be as it was and in no other command,
-// and all replacements must fit within the limits.
+// prepare checks a command once more before it starts: every victim must be unchanged and in no other command, and
+// all replacements must fit within the limits.
 func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
 	active map[types.UID]string,
 ) (translate.Command, []order, error) {
@@ -81,8 +82,8 @@ func (a *Applier) prepare(s *model.Snapshot, c *model.Command, taken *tally,
 	return out, orders, nil
 }
 
-// start creates the replacements of a command and marks its victims. If it fails half-way, Advance goes on from there;
-// but a victim that has changed undoes the command at once.
+// start creates the replacements of a command and marks its victims. If it fails half-way, Advance continues, except
+// that a victim that has changed undoes the command at once.
 func (a *Applier) start(ctx context.Context, command translate.Command, orders []order,
 	known map[string]bool,
 ) cycle.Result {
@@ -103,7 +104,9 @@ func (a *Applier) start(ctx context.Context, command translate.Command, orders [
 	a.count(command)
 	a.o.Log.Info("command begun", "command", command.ID, "method", command.Method, "nodeclaims", victims(command),
 		"replacements", command.Replacements)
-	c := &activeCommand{Command: command, replacements: a.replacements(command)}
+	c := &activeCommand{
+		Command: command, marked: map[types.UID]bool{}, replacements: a.replacements(command),
+	}
 	err := fmt.Errorf("one of its NodeClaims: %w: it is being deleted", errChanged)
 	if len(a.remaining(c)) == len(c.Victims) {
 		err = a.mark(ctx, c)
@@ -131,7 +134,7 @@ func (a *Applier) count(c translate.Command) {
 	a.o.Metrics.Commanded(decision(c), string(c.Method), len(c.Victims), pools...)
 }
 
-// decision is the word that metrics have for a command.
+// decision returns how metrics classify a command.
 func decision(c translate.Command) metrics.Decision {
 	if c.Launches > 0 {
 		return metrics.Replace

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// refusing is an API server that lets NodeClaims be created and not be changed, as a webhook may.
+// refusing is an API server that rejects changes to NodeClaims but not their creation, as a webhook may.
 type refusing struct{ client.Client }
 
 func (r refusing) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
@@ -24,8 +24,8 @@ func (r refusing) Patch(ctx context.Context, o client.Object, p client.Patch, op
 	return r.Client.Patch(ctx, o, p, opts...)
 }
 
-// A victim that cannot be marked looks like any other machine: the same and another command for it are refused, else
-// each would launch one more.
+// A victim that cannot be marked looks like any other node. The same command and any other one for it are refused;
+// each would launch another replacement.
 func TestAVictimThatCannotBeMarkedIsNotReplacedTwice(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
@@ -50,10 +50,40 @@ func TestAVictimThatCannotBeMarkedIsNotReplacedTwice(t *testing.T) {
 	}
 }
 
-// forgetful is an API server whose answers about new NodeClaims are lost.
+// deleting is an API server on which another client deletes a NodeClaim as soon as another one is changed.
+type deleting struct {
+	client.Client
+	changed, deleted string
+}
+
+func (d deleting) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	if err := d.Client.Patch(ctx, o, p, opts...); err != nil || o.GetName() != d.changed {
+		return err
+	}
+	other := &karpv1.NodeClaim{}
+	other.Name = d.deleted
+	return client.IgnoreNotFound(d.Delete(ctx, other))
+}
+
+// A command may be undone while its victims are being marked. The marked ones are released with it.
+func TestACommandThatIsUndoneAtItsStartReleasesWhatItHasMarked(t *testing.T) {
+	r := enter(t, "100")
+	a, b := r.occupied("a"), r.occupied("b")
+	r.restart(deleting{r.client, a, b})
+	r.until("the claims are known", func() bool { return len(r.snapshot().Nodes) == 2 })
+	s := r.snapshot()
+	done := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a, b)}})
+	if len(done.Undone) != 1 || done.Undone[0].Why != "victim_changed" {
+		t.Fatalf("begun: %+v", done)
+	}
+	r.expectMarks("", a)
+	r.expectMarks("going ", b)
+}
+
+// forgetful is an API server whose responses to creations of NodeClaims are lost.
 type forgetful struct {
 	client.Client
-	creates bool // it creates them before
+	creates bool // whether the NodeClaim is created before the response is lost
 }
 
 func (f forgetful) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
@@ -65,7 +95,7 @@ func (f forgetful) Create(ctx context.Context, o client.Object, opts ...client.C
 	return errors.New("http2: client connection lost")
 }
 
-// A claim whose creation seems to have failed is looked for: the next plan would else ask for another node.
+// A claim whose creation seems to have failed is looked up: otherwise the next plan would launch another node.
 func TestAClaimWhoseCreationWasNotAnsweredIsFound(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "1")
@@ -91,7 +121,7 @@ func TestAClaimThatWasNotCreatedIsAnError(t *testing.T) {
 	}
 }
 
-// A command whose time is over and that cannot be undone is not looked at without pause.
+// A command that has timed out and cannot be undone is not retried in a hot loop.
 func TestACommandThatCannotBeUndoneMakesNoHotLoop(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
@@ -110,7 +140,8 @@ func TestACommandThatCannotBeUndoneMakesNoHotLoop(t *testing.T) {
 	}
 }
 
-// While a victim drains, maybe for hours, it carries the command. Those that were let off meanwhile are left alone.
+// A victim carries the command while it drains, which may take hours. Victims that were released meanwhile are left
+// alone.
 func TestAVictimThatWasLetOffStaysSoWhileAnotherDrains(t *testing.T) {
 	r := enter(t, "100")
 	a, b := r.occupied("a"), r.occupied("b")
@@ -134,7 +165,7 @@ func TestAVictimThatWasLetOffStaysSoWhileAnotherDrains(t *testing.T) {
 	r.expectMarks(allMarks+"going ", a)
 }
 
-// A victim that the cloud takes away meanwhile goes on refusing pods when its command is undone.
+// A victim that is interrupted meanwhile keeps its taint when its command is undone.
 func TestAVictimThatIsInterruptedStaysTainted(t *testing.T) {
 	r := enter(t, "100")
 	a := r.occupied("a")
@@ -153,7 +184,7 @@ func TestAVictimThatIsInterruptedStaysTainted(t *testing.T) {
 	r.expectMarks("taint ", a)
 }
 
-// That a search was cut says nothing of a machine: nobody is told that it cannot be consolidated.
+// A search that was cut off is no verdict about a node: no event says that it cannot be consolidated.
 func TestASearchThatWasCutIsNoVerdict(t *testing.T) {
 	for name, c := range map[string]struct {
 		why  model.Reason

@@ -43,7 +43,7 @@ func (a *Applier) find() found {
 			byID[c.ID] = active
 		}
 		if len(c.Replacements) > 0 {
-			active.Command = c // what victims say is complete
+			active.Command = c // a victim's annotation is complete
 		}
 		return active
 	}
@@ -70,7 +70,7 @@ func (a *Applier) find() found {
 	return f
 }
 
-// replacements are the NodeClaims that a command names.
+// replacements returns the NodeClaims that a command names.
 func (a *Applier) replacements(c translate.Command) map[string]*karpv1.NodeClaim {
 	out := map[string]*karpv1.NodeClaim{}
 	for _, name := range c.Replacements {
@@ -81,8 +81,8 @@ func (a *Applier) replacements(c translate.Command) map[string]*karpv1.NodeClaim
 	return out
 }
 
-// remaining are the victims that are not being deleted yet. Once one of them is, another that does not carry the
-// command has been released: those being deleted carry it to the end.
+// remaining returns the victims that are not being deleted yet. Once one of them is being deleted, any other that
+// does not carry the command's annotation has been released: victims being deleted keep theirs to the end.
 func (a *Applier) remaining(c *activeCommand) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for _, v := range c.Victims {
@@ -110,7 +110,7 @@ func (c *activeCommand) broken(now time.Time, limit time.Duration) (why, message
 	return "", ""
 }
 
-// awaited is the first replacement that is not initialized yet, nil if all are.
+// awaited returns the first replacement that is not initialized yet, nil if all are.
 func (c *activeCommand) awaited() *karpv1.NodeClaim {
 	for _, name := range slices.Sorted(maps.Keys(c.replacements)) {
 		if claim := c.replacements[name]; !conditions.IsTrue(claim, karpv1.ConditionTypeInitialized) {
@@ -120,7 +120,7 @@ func (c *activeCommand) awaited() *karpv1.NodeClaim {
 	return nil
 }
 
-// command is what remains of a command, in the form of the engine.
+// command returns the rest of a command in the engine's form.
 func (a *Applier) command(c *activeCommand, remaining []*karpv1.NodeClaim) model.Command {
 	out := model.Command{ID: c.ID, Method: c.Method}
 	for _, claim := range remaining {

@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// occupied makes a ready machine of the room with a pod of one CPU on it, and gives the claim's name.
+// occupied creates a ready node of the room with a pod of one CPU on it, and returns the claim's name.
 func (r *room) occupied(name string) string {
 	r.t.Helper()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -51,7 +51,8 @@ func (r *room) occupied(name string) string {
 	return claim.Name
 }
 
-// replace is the command that replaces the machines of these claims by what the engine would launch for their pods.
+// replace returns the command that replaces the nodes of these claims with what the engine would launch for their
+// pods.
 func (r *room) replace(s *model.Snapshot, claims ...string) model.Command {
 	r.t.Helper()
 	c := model.Command{ID: "command-" + r.namespace, Method: model.Underutilized}
@@ -75,7 +76,7 @@ func still(s *model.Snapshot, c model.Command) model.Reason {
 	return engine.StillTrue(s, model.Policy{}, c)
 }
 
-// turn is what the loop does, without disruption.
+// turn runs one cycle of the controller, without disruption.
 func (r *room) turn() cycle.Result {
 	r.t.Helper()
 	s := r.snapshot()
@@ -85,7 +86,7 @@ func (r *room) turn() cycle.Result {
 	return done
 }
 
-// claims are the NodeClaims of the room's pool, by name.
+// claims returns the NodeClaims of the room's pool by name.
 func (r *room) claims() map[string]*karpv1.NodeClaim {
 	r.t.Helper()
 	var list karpv1.NodeClaimList
@@ -100,7 +101,7 @@ func (r *room) claims() map[string]*karpv1.NodeClaim {
 	return out
 }
 
-// bootReplacements makes the machines of claims that are not there yet ready.
+// bootReplacements makes the nodes of all claims ready that are neither victims nor registered yet.
 func (r *room) bootReplacements(victims ...string) {
 	r.t.Helper()
 	for name, c := range r.claims() {
@@ -110,7 +111,7 @@ func (r *room) bootReplacements(victims ...string) {
 	}
 }
 
-// marks says what a machine carries of a command: annotation, taint, condition.
+// marks lists the marks of a command that a node carries: annotation, taint, condition.
 func (r *room) marks(claim string) string {
 	r.t.Helper()
 	c, out := r.claim(claim), ""
@@ -206,7 +207,7 @@ func TestACommandWhoseReplacementIsNeverReadyIsUndone(t *testing.T) {
 
 func TestACommandIsUndoneWhen(t *testing.T) {
 	for name, c := range map[string]struct {
-		ready  bool // the replacement is
+		ready  bool // whether the replacement is ready
 		happen func(r *room, victim, replacement string)
 		why    string
 	}{
@@ -252,7 +253,7 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 	}
 }
 
-// bootIfThere makes a claim's machine ready unless the claim is going.
+// bootIfThere registers a claim's Node unless the claim is being deleted.
 func (r *room) bootIfThere(name string) {
 	if c := r.claims()[name]; c != nil && c.DeletionTimestamp == nil {
 		r.boot(name)
@@ -332,7 +333,8 @@ func TestALimitHoldsBackTheWholeCommand(t *testing.T) {
 	r.expectMarks("", a, b)
 }
 
-// mortal is a process that stops for ever after so many writes: the last one is done, and nobody hears of it.
+// mortal is a process that dies after the given number of writes: the last write takes effect, but its response is
+// lost.
 type mortal struct {
 	client.Client
 	mu   sync.Mutex
@@ -341,7 +343,7 @@ type mortal struct {
 
 var errDead = errors.New("the process has stopped")
 
-// live does a call if the process lives, and says so if it has just died of it.
+// live makes a call if the process is alive, and returns errDead if the process dies with it.
 func (m *mortal) live(call func() error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -386,8 +388,8 @@ func (s mortalStatus) Patch(ctx context.Context, o client.Object, p client.Patch
 	return s.m.live(func() error { return s.SubResourceWriter.Patch(ctx, o, p, opts...) })
 }
 
-// A command is one replacement, three marks on each of two victims, and two writes to end each: a process may stop
-// after any of them. Another one finds the command and brings it to its end.
+// A command consists of one replacement, three marks on each of two victims, and two writes to end each victim. A
+// process may stop after any of these writes; the next process finds the command and completes it.
 func TestAProcessMayStopAfterAnyWriteOfACommand(t *testing.T) {
 	const writes = 1 + 2*3 + 2*2
 	for k := range writes + 1 {
@@ -419,7 +421,7 @@ func TestAProcessMayStopAfterAnyWriteOfACommand(t *testing.T) {
 	}
 }
 
-// Undoing is one write to the replacement and three to each of two victims.
+// Undoing is one write to the replacement and three writes to each of two victims.
 func TestAProcessMayStopAfterAnyWriteOfUndoing(t *testing.T) {
 	const writes = 1 + 2*3
 	for k := range writes + 1 {

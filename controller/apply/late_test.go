@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Two launches of one plan that fit a limit one by one, and not together: the second is refused, whatever made the
+// Two launches of one plan fit a limit one at a time, but not together: the second is refused, whatever made the
 // plan.
 func TestLaunchesOfAPlanCountForItsOwnLimits(t *testing.T) {
 	r := enter(t, "100")
@@ -54,7 +55,7 @@ func TestLaunchesOfAPlanCountForItsOwnLimits(t *testing.T) {
 	if len(done.Created) != 1 || len(done.Refused) != 1 || !strings.Contains(done.Refused[0].Why, "limit of cpu") {
 		t.Errorf("created %v, refused %v", done.Created, done.Refused)
 	}
-	limit(karpv1.Limits{"nodes": resource.MustParse("2")}) // one is there
+	limit(karpv1.Limits{"nodes": resource.MustParse("2")}) // one node exists
 	p.Launches[0].ID, p.Launches[1].ID = "1123456789abcdef", "2123456789abcdef"
 	done = r.applier.Apply(t.Context(), s, p)
 	if len(done.Created) != 1 || len(done.Refused) != 1 || !strings.Contains(done.Refused[0].Why, "limit of 2 nodes") {
@@ -62,7 +63,7 @@ func TestLaunchesOfAPlanCountForItsOwnLimits(t *testing.T) {
 	}
 }
 
-// meddler is an API server on which somebody else changes a NodeClaim just before it is deleted.
+// meddler is an API server on which another client changes a NodeClaim just before it is deleted.
 type meddler struct{ client.Client }
 
 func (m meddler) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
@@ -77,7 +78,8 @@ func (m meddler) Delete(ctx context.Context, o client.Object, opts ...client.Del
 	return m.Client.Delete(ctx, o, opts...)
 }
 
-// Only a NodeClaim that is as it was read is deleted: somebody may have forbidden it in the last moment.
+// A NodeClaim is deleted only if it is unchanged since it was read: an owner may have forbidden disruption at the
+// last moment.
 func TestAClaimThatIsChangedBeforeItsDeletionStays(t *testing.T) {
 	r := enter(t, "100")
 	r.pods(1, "1")
@@ -101,7 +103,7 @@ func TestAClaimThatIsChangedBeforeItsDeletionStays(t *testing.T) {
 	}
 }
 
-// machineOf is the name of the claim's node in the snapshot.
+// machineOf returns the name of the claim's node in the snapshot.
 func machineOf(s *model.Snapshot, claim string) string {
 	for i := range s.Nodes {
 		if s.Nodes[i].Claim == claim {
@@ -111,13 +113,15 @@ func machineOf(s *model.Snapshot, claim string) string {
 	return ""
 }
 
-// What its owner says of a node or a pod after the plan was made still counts, until the node's deletion is asked for.
+// A do-not-disrupt annotation set on a node or a pod after the plan was made still counts, until the node's deletion
+// is requested.
 func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 	forbidden := map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
 	for name, c := range map[string]struct {
 		method    model.Method
 		node, pod map[string]string
 		daemon    bool
+		ending    bool
 		want      string
 	}{
 		"nothing was said": {method: model.Empty, daemon: true},
@@ -132,6 +136,8 @@ func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 		"a pod of one that drifted":    {method: model.Drifted, pod: forbidden, want: "pod default/web may not be disrupted"},
 		"the node of one that drifted": {method: model.Drifted, node: forbidden, want: "it may no longer be disrupted"},
 		"nothing, and it drifted":      {method: model.Drifted},
+		"its last pod is terminating":  {method: model.Empty, ending: true},
+		"a pod that is terminating":    {method: model.Empty, ending: true, pod: forbidden},
 	} {
 		w := cluster.New(cluster.Options{})
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
@@ -147,6 +153,9 @@ func TestLateDoNotDisruptKeepsANode(t *testing.T) {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"},
 			Spec:       corev1.PodSpec{NodeName: "n"},
+		}
+		if c.ending {
+			pod.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		}
 		if c.daemon {
 			yes := true

@@ -26,17 +26,17 @@ const (
 	shortID = 10
 )
 
-// order is a launch that may be carried out.
+// order is an admitted launch.
 type order struct {
 	launch   *model.Launch
 	pool     *karpv1.NodePool
 	chosen   *model.InstanceType
 	expect   translate.Expected
-	replaces *translate.Command // that the launch is part of; nil if it is part of none
-	reserves map[string]string  // annotation with the owners of the placeholders that it is for, if it is for no others
+	replaces *translate.Command // the command that the launch is part of; nil if none
+	reserves map[string]string  // annotation with the owners of its placeholders; nil if it is for other pods, too
 }
 
-// launch creates the NodeClaims that are still right, several at a time.
+// launch creates the NodeClaims of the launches that are still valid, several at a time.
 func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []model.Launch) cycle.Result {
 	known := knownClaims(s)
 	orders, refusals := a.admit(s, launches, newTally())
@@ -48,7 +48,7 @@ func (a *Applier) launch(ctx context.Context, s *model.Snapshot, launches []mode
 	return r
 }
 
-// knownClaims are the NodeClaims that a plan knew.
+// knownClaims returns the NodeClaims in a plan's snapshot.
 func knownClaims(s *model.Snapshot) map[string]bool {
 	known := map[string]bool{}
 	for i := range s.Nodes {
@@ -57,7 +57,7 @@ func knownClaims(s *model.Snapshot) map[string]bool {
 	return known
 }
 
-// tally is what was admitted of one plan and is not in the cluster state yet, by pool.
+// tally sums up, by pool, the launches of one plan that were admitted and are not in the cluster state yet.
 type tally struct {
 	used  map[string]model.Resources
 	count map[string]int64
@@ -65,8 +65,8 @@ type tally struct {
 
 func newTally() *tally { return &tally{used: map[string]model.Resources{}, count: map[string]int64{}} }
 
-// admit returns the launches whose pool is still as the plan assumed and has room for them within its limits. It reads
-// the pool and its usage as they are now, not in the snapshot: other launches may have come after the plan.
+// admit returns the launches whose pool is still as the plan assumed and has room for them within its limits. It uses
+// the pool and its usage as they are now, not as in the snapshot: there may have been other launches after the plan.
 func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally) ([]order, []cycle.Refusal) {
 	var out []order
 	var refusals []cycle.Refusal
@@ -90,7 +90,7 @@ func (a *Applier) admit(s *model.Snapshot, launches []model.Launch, taken *tally
 	return out, refusals
 }
 
-// order looks up what a launch needs.
+// order looks up the objects that a launch needs.
 func (a *Applier) order(s *model.Snapshot, l *model.Launch) (order, error) {
 	o := order{launch: l, pool: a.o.State.NodePool(l.Pool), expect: translate.Expected{Candidate: l.Chosen}}
 	if o.pool == nil || o.pool.DeletionTimestamp != nil {
@@ -139,10 +139,10 @@ func (a *Applier) withinLimits(o order, used model.Resources, nodes int64) error
 	return nil
 }
 
-// create writes the NodeClaim of a launch and returns its name. A twin, a claim with the same name, that the plan did
-// not know is this very launch, made by an earlier run, or by a call whose answer was lost. One that it knew, since its
-// pods were replaced by others or since it is being deleted, is not: the plan asks for a further node. The next name is
-// then derived from both, so that a repetition finds the same one again.
+// create writes the NodeClaim of a launch and returns its name. If a claim with that name exists (a twin) and the
+// plan did not know it, it is this very launch, made by an earlier process or by a call whose response was lost. If
+// the plan knew it, it is another launch: its pods were replaced by others, or it is being deleted, and the plan
+// requests a further node. The next name is then derived from both, so that a repetition finds the same one again.
 func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (string, cycle.Result) {
 	id := o.launch.ID
 	name := claimName(o.launch.Pool, id)
@@ -150,6 +150,9 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 		claim := a.o.State.Names().NewClaim(name, o.pool, *o.launch, o.chosen, o.expect)
 		maps.Copy(claim.Annotations, a.o.State.OverlayAnnotations(o.launch.Pool, o.launch.Types))
 		maps.Copy(claim.Annotations, o.reserves)
+		if drivers := a.o.State.DeviceDrivers(o.expect.Candidate.Type, o.launch.Requests); drivers != "" {
+			claim.Annotations[karpv1.DRADriversAnnotationKey] = drivers
+		}
 		reason, command := "provisioned", ""
 		if c := o.replaces; c != nil {
 			reason, command = strings.ToLower(string(c.Method)), c.ID
@@ -171,7 +174,7 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 		case !apierrors.IsAlreadyExists(err):
 			return name, failed(fmt.Errorf("create NodeClaim %s: %w", name, err))
 		case apierrors.IsNotFound(unread):
-			continue // it has just gone: the name is free
+			continue // it has just been deleted: the name is free
 		default:
 			return name, failed(fmt.Errorf("read NodeClaim %s: %w", name, unread))
 		}
@@ -187,8 +190,8 @@ func (a *Applier) create(ctx context.Context, o order, known map[string]bool) (s
 	return name, refused("NodeClaim "+name, "its names are taken")
 }
 
-// mayExist reports whether an object may exist although an attempt to create it failed: another one may have succeeded,
-// or this one, and its answer was lost.
+// mayExist reports whether an object may exist although an attempt to create it failed: another attempt may have
+// succeeded, or this one did and its response was lost.
 func mayExist(err error) bool {
 	switch apierrors.ReasonForError(err) {
 	case metav1.StatusReasonAlreadyExists, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout,

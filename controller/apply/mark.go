@@ -19,11 +19,11 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// writes repeats a write after a conflict at once, since others write to the same objects all the time.
+// writes retries a write immediately after a conflict, since others write to the same objects all the time.
 var writes = wait.Backoff{Steps: 4}
 
-// mark makes every remaining victim carry the command: first the annotation, by which all the rest is found, then the
-// taint, then the condition. What is there already is left alone.
+// mark makes every remaining victim carry the command: first the annotation, which identifies all the rest, then the
+// taint, then the condition. It leaves existing marks alone.
 func (a *Applier) mark(ctx context.Context, c *activeCommand) error {
 	if len(c.Replacements) == 0 && c.Launches > 0 {
 		c.Replacements = slices.Sorted(maps.Keys(c.replacements))
@@ -33,6 +33,7 @@ func (a *Applier) mark(ctx context.Context, c *activeCommand) error {
 		if err != nil {
 			return err
 		}
+		c.marked[claim.UID] = true
 		if err := a.taint(ctx, claim, true); err != nil {
 			return err
 		}
@@ -46,7 +47,7 @@ func (a *Applier) mark(ctx context.Context, c *activeCommand) error {
 	return nil
 }
 
-// annotate writes the command on a victim, unless something has happened to it that the command must not ignore.
+// annotate writes the command on a victim, unless the victim has changed in a way that the command must not ignore.
 func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
 	c translate.Command,
 ) (*karpv1.NodeClaim, error) {
@@ -67,7 +68,7 @@ func (a *Applier) annotate(ctx context.Context, claim *karpv1.NodeClaim,
 	})
 }
 
-// setMetadata writes what edit changes of a claim's metadata. It returns the claim as written.
+// setMetadata writes the changes that edit makes to a claim's metadata, and returns the claim as written.
 func (a *Applier) setMetadata(ctx context.Context, claim *karpv1.NodeClaim,
 	edit func(*karpv1.NodeClaim) error,
 ) (*karpv1.NodeClaim, error) {
@@ -79,7 +80,7 @@ func (a *Applier) setMetadata(ctx context.Context, claim *karpv1.NodeClaim,
 	return now, err
 }
 
-// setConditions writes what edit changes of a claim's conditions, unless the claim is gone.
+// setConditions writes the changes that edit makes to a claim's conditions, unless the claim is gone.
 func (a *Applier) setConditions(ctx context.Context, claim *karpv1.NodeClaim, edit func(status.ConditionSet)) error {
 	patch := func(o client.Object, p client.Patch) error { return a.o.Client.Status().Patch(ctx, o, p) }
 	_, err := a.write(ctx, claim, patch, func(claim *karpv1.NodeClaim) error {
@@ -89,8 +90,8 @@ func (a *Applier) setConditions(ctx context.Context, claim *karpv1.NodeClaim, ed
 	return err
 }
 
-// write patches what edit changes of a claim, which it reads again after each conflict. It returns the claim as it is
-// then, nil if it is gone.
+// write patches a claim with the changes that edit makes, and reads the claim again after each conflict. It returns
+// the claim as written, nil if it is gone.
 func (a *Applier) write(ctx context.Context, claim *karpv1.NodeClaim, patch func(client.Object, client.Patch) error,
 	edit func(*karpv1.NodeClaim) error,
 ) (*karpv1.NodeClaim, error) {
@@ -116,7 +117,7 @@ func (a *Applier) write(ctx context.Context, claim *karpv1.NodeClaim, patch func
 	return claim, err
 }
 
-// taint puts the disrupted taint on the Node of a claim, or takes it off.
+// taint adds the disrupted taint to the Node of a claim, or removes it.
 func (a *Applier) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) error {
 	node := a.o.State.Node(claim.Status.NodeName)
 	if node == nil {
@@ -150,7 +151,7 @@ func (a *Applier) taint(ctx context.Context, claim *karpv1.NodeClaim, on bool) e
 	return nil
 }
 
-// refresh reads a claim again; nil if it is gone, or another one has its name.
+// refresh reads a claim again. It returns nil if the claim is gone or another one has its name.
 func (a *Applier) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	fresh := &karpv1.NodeClaim{}
 	err := a.o.Client.Get(ctx, client.ObjectKeyFromObject(claim), fresh)
@@ -159,7 +160,7 @@ func (a *Applier) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.
 		a.o.State.ForgetClaim(claim)
 		return nil
 	case err != nil:
-		return claim // the next write says what is wrong
+		return claim // the next write reports what is wrong
 	}
 	a.o.State.ObserveClaim(fresh)
 	if fresh.UID != claim.UID {
@@ -168,7 +169,7 @@ func (a *Applier) refresh(ctx context.Context, claim *karpv1.NodeClaim) *karpv1.
 	return fresh
 }
 
-// locked is a merge patch that fails if the object is no longer as it was read.
+// locked returns a merge patch that fails if the object has changed since it was read.
 func locked(from client.Object) client.Patch {
 	return client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
 }

@@ -28,7 +28,8 @@ const (
 	maxPause              = time.Hour
 )
 
-// nodeReporter records events that say why nodes are removed or stay, at a limited rate. It is safe for concurrent use.
+// nodeReporter records, at a limited rate, events that say why nodes are removed or stay. It is safe for concurrent
+// use.
 type nodeReporter struct {
 	o       Options
 	limiter *rate.Limiter
@@ -54,8 +55,8 @@ func (r *nodeReporter) once(o client.Object, pause time.Duration, reason, messag
 	}
 }
 
-// stays records why a node stays, unless an event with that reason was recorded on the object within the pause: the
-// message names other nodes, pods and prices, which change all the time.
+// stays records why a node stays, unless an event with that reason was recorded on the object within the pause. It
+// ignores the message, which names other nodes, pods and prices and changes all the time.
 func (r *nodeReporter) stays(o client.Object, pause time.Duration, reason, message string) {
 	if r.due(event{object: o.GetUID(), reason: reason}, pause) {
 		r.o.Recorder.Event(o, corev1.EventTypeNormal, reason, events.Message(message))
@@ -94,8 +95,8 @@ func (r *nodeReporter) removed(claim *karpv1.NodeClaim, node *corev1.Node, m *mo
 	}
 }
 
-// kept records why nodes stay, where that is somebody's will or a matter of price, and on NodePools that their budgets
-// or windows keep nodes.
+// kept records why nodes stay, unless the reason passes soon, and on NodePools that their budgets or windows keep
+// nodes.
 func (r *nodeReporter) kept(s *model.Snapshot, kept []model.Kept) {
 	if len(kept) == 0 {
 		return
@@ -136,7 +137,7 @@ func (r *nodeReporter) kept(s *model.Snapshot, kept []model.Kept) {
 	}
 }
 
-// keptEvent is the event for the reason why a node stays; "" for a reason that passes soon.
+// keptEvent returns the event that says why a node stays; "" for a reason that passes soon.
 func keptEvent(why *model.Reason) (event string, pause time.Duration) {
 	if wasCutShort(why) || len(why.Group) > 0 {
 		return "", 0
@@ -153,13 +154,13 @@ func keptEvent(why *model.Reason) (event string, pause time.Duration) {
 	return "", 0
 }
 
-// wasCutShort reports whether a search ran out of steps: the next one may find a place.
+// wasCutShort reports whether a search ran out of steps: the next one may succeed.
 func wasCutShort(why *model.Reason) bool {
 	return why.Rule == model.RuleSteps || why.Rule == model.RuleNoPlace && why.Detail == string(model.RuleSteps) ||
 		slices.ContainsFunc(why.Pools, func(v model.PoolVerdict) bool { return v.Rule == model.RuleSteps })
 }
 
-// budget records for which reasons a pool's budgets allow no disruption now.
+// budget records the disruption reasons for which a pool's budgets allow no disruption now.
 func (r *nodeReporter) budget(p *model.Pool) {
 	np := r.o.State.NodePool(p.Name)
 	if np == nil || r.o.State.Resting(p.Name) {

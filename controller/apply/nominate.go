@@ -16,12 +16,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nominationTimeout is how long a node waits for the nominations of its pods: they are placed without them too.
+// nominationTimeout limits how long a node waits for the nominations of its pods, which are scheduled without them,
+// too.
 const nominationTimeout = 2 * time.Second
 
-// Nominate has kube-scheduler reserve room on a Node for the pods that have a place on the claim's node
+// Nominate makes kube-scheduler reserve room on a Node for the pods planned for the claim's node
 // (status.nominatedNodeName, KEP 5278). Otherwise the first node that becomes ready takes whatever pods are pending,
-// and the others do not fit what was launched for them. It returns when the pods are nominated, or after
+// and the others do not fit what was launched for them. Nominate returns when the pods are nominated, or after
 // nominationTimeout. It is safe for concurrent use.
 func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 	ctx, cancel := context.WithTimeout(ctx, nominationTimeout)
@@ -43,8 +44,8 @@ func (a *Applier) Nominate(ctx context.Context, claim, node string) {
 	_ = group.Wait() // the functions return no errors
 }
 
-// nominable reports whether a pod is pending and not nominated to the node already, nor by kube-scheduler to one from
-// which it evicts pods.
+// nominable reports whether a pod is pending, not nominated to the node already, and not nominated by kube-scheduler
+// to a node on which it preempts pods.
 func (a *Applier) nominable(key model.PodKey, node string) bool {
 	pod := a.o.State.Pod(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	if pod == nil || string(pod.UID) != key.UID || pod.Spec.NodeName != "" || pod.Status.NominatedNodeName == node {
@@ -67,7 +68,7 @@ func (a *Applier) nominate(ctx context.Context, key model.PodKey, node string) e
 	return a.o.Client.Status().Patch(ctx, pod, client.RawPatch(types.MergePatchType, patch))
 }
 
-// outdated reports whether a patch failed since the pod is gone, replaced by another one, or bound.
+// outdated reports whether a patch failed because the pod is gone, replaced by another one, or bound.
 func outdated(err error) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsInvalid(err)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// Pods that were promised a claim's machine say its Node; one for which kube-scheduler evicts others elsewhere, one
-// that is another by now and one that is gone do not.
+// Pods that were promised a claim's node are nominated to its Node. Exceptions are a pod for which kube-scheduler
+// preempts others elsewhere, a pod that has since been replaced by another of its name, and a pod that is gone.
 func TestPromisedPodsAreNominated(t *testing.T) {
 	r := enter(t, "100")
 	ctx := context.Background()

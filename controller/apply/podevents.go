@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// podPause is how long an event is not repeated on the same pod (as Karpenter).
+	// podPause is how long an event is not repeated on the same pod (as in Karpenter).
 	podPause = 5 * time.Minute
-	// disagreeAfter is how long a pod that fits a ready node may stay unbound before that is worth an event.
-	// kube-scheduler tries a pod again after 10 s at most (KubeSchedulerConfiguration v1, podMaxBackoffSeconds).
+	// disagreeAfter is how long a pod that fits a ready node may stay unbound before an event says so. kube-scheduler
+	// tries a pod again after 10 s at most (KubeSchedulerConfiguration v1, podMaxBackoffSeconds).
 	disagreeAfter = 15 * time.Second
-	// notReadyAfter is the age from which a pod is told that NodePools are not ready yet, which is normal for a moment.
+	// notReadyAfter is the age from which a pod gets an event that NodePools are not ready yet, which is normal for a
+	// moment.
 	notReadyAfter = 5 * time.Second
 )
 
-// podReporter records events that tell pods what was decided for them, at a limited rate.
+// podReporter records events on pods that say what was decided for them, at a limited rate.
 type podReporter struct {
 	o         Options
 	pods      map[model.PodKey]*reported // pending pods
@@ -35,12 +36,12 @@ type podReporter struct {
 	failed    *rate.Limiter
 }
 
-// reported is what a pod was told.
+// reported is what the events of a pod have said.
 type reported struct {
 	event string // the last one
 	at    time.Time
-	place string // where it was told that it should be scheduled: a NodeClaim, or a Node without one
-	// ready is the ready node on which the pod has had a place since a time without being bound; "" for none.
+	place string // where the pod should be scheduled, as last reported: a NodeClaim, or a Node without one
+	// ready is the ready node on which the pod has had a place since the time since without being bound; "" for none.
 	ready string
 	since time.Time
 }
@@ -58,7 +59,7 @@ func (r *podReporter) of(pod model.PodKey) *reported {
 	return r.pods[pod]
 }
 
-// report records the events of a plan on its pods; claims are the NodeClaims by launch ID.
+// report records the events of a plan on its pods; claims maps launch IDs to NodeClaims.
 func (r *podReporter) report(s *model.Snapshot, p *model.Plan, claims map[string]string) {
 	r.forget(s)
 	p = withoutSilent(s, p)
@@ -109,8 +110,8 @@ func (r *podReporter) forget(s *model.Snapshot) {
 	maps.DeleteFunc(r.pods, func(pod model.PodKey, _ *reported) bool { return !pending[pod] })
 }
 
-// withoutSilent is the plan without its answers to pods that are told nothing: those that have a place until their node
-// is removed, and placeholders.
+// withoutSilent returns the plan without its decisions on pods that get no events: placeholders, and pods that keep
+// their place until their node is removed.
 func withoutSilent(s *model.Snapshot, p *model.Plan) *model.Plan {
 	silent := map[model.PodKey]bool{}
 	for i := range s.Pending {
@@ -133,7 +134,7 @@ func withoutSilent(s *model.Snapshot, p *model.Plan) *model.Plan {
 	return &out
 }
 
-// unplaced tells pods why they have no place.
+// unplaced records on pods why they were not placed.
 func (r *podReporter) unplaced(s *model.Snapshot, unplaced []model.Unplaced) {
 	if len(unplaced) == 0 {
 		return
@@ -156,9 +157,9 @@ func onlyNotReady(why model.Reason) bool {
 	return why.Rule == model.RulePoolNotReady || len(why.Pools) > 0 && !slices.ContainsFunc(why.Pools, ready)
 }
 
-// nominate tells a pod where it should be scheduled, and again only when that place is gone: of equal pods and equal
-// nodes each plan may choose other pairs, and kube-scheduler has the last word. Of a large batch the first pods are
-// told, as in Karpenter: the API server is not written to for each of a thousand.
+// nominate records where a pod should be scheduled, and again only when that place is gone: among equal pods and
+// equal nodes each plan may choose other pairs, and kube-scheduler has the last word. Of a large batch only the first
+// pods get the event, as in Karpenter, which spares the API server a write for each of a thousand.
 func (r *podReporter) nominate(pod model.PodKey, place, name string, there map[string]bool, now time.Time) {
 	told := r.of(pod)
 	if there[told.place] {
@@ -180,7 +181,7 @@ func (r *podReporter) disagree(at model.Placement, now time.Time) {
 	}
 	pod := r.o.State.Pod(types.NamespacedName{Namespace: at.Pod.Namespace, Name: at.Pod.Name})
 	if pod == nil || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
-		return // it was bound, or is gone, since the plan was made
+		return // it was bound or deleted after the plan was made
 	}
 	verdict := "it has not said why"
 	if c := conditions.OfPod(pod, corev1.PodScheduled); c != nil && c.Message != "" {
@@ -190,7 +191,7 @@ func (r *podReporter) disagree(at model.Placement, now time.Time) {
 	r.record(at.Pod, corev1.EventTypeWarning, "SchedulerDisagrees", what, now, r.failed)
 }
 
-// record records an event on a pod, unless the pod was told the same lately or there are too many events at once.
+// record records an event on a pod, unless the pod got the same event lately or there are too many events at once.
 func (r *podReporter) record(key model.PodKey, kind, reason, message string, now time.Time,
 	limiter *rate.Limiter,
 ) {

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// remove deletes the NodeClaims that a plan removes and that may still be removed, several at a time.
+// remove deletes the NodeClaims that a plan removes, unless they may no longer be removed, several at a time.
 func (a *Applier) remove(ctx context.Context, s *model.Snapshot, removals []model.Removal) cycle.Result {
 	return parallel(a.o.Parallel, removals, func(m model.Removal) cycle.Result {
 		claim, why := a.stillTrue(s, &m)
@@ -49,7 +49,7 @@ func (a *Applier) end(ctx context.Context, claim *karpv1.NodeClaim, m *model.Rem
 	}
 }
 
-// stillTrue returns the NodeClaim to be removed, or says what has changed since the plan's snapshot that forbids it.
+// stillTrue returns the NodeClaim to be removed, or says which change since the plan's snapshot forbids it.
 func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeClaim, string) {
 	claim := a.o.State.Claim(m.Claim)
 	now, ok := a.o.State.NodeOfClaim(m.Claim)
@@ -61,12 +61,17 @@ func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeCl
 	case now.Name != m.Node:
 		return nil, "its node has been replaced"
 	case m.Method == model.Overprovisioned:
-		return claim, "" // whatever runs there: its static pool has one node too many
+		return claim, "" // its static pool has one node too many, whatever runs on it
 	case now.DoNotDisrupt:
 		return nil, "it may no longer be disrupted"
 	case m.Method == model.Drifted && now.Drifted == "":
 		return nil, "it is no longer drifted"
 	}
+	return claim, podAgainst(s, m, &now)
+}
+
+// podAgainst says which pod on the node, as it is now, forbids its removal; "" if none does.
+func podAgainst(s *model.Snapshot, m *model.Removal, now *model.Node) string {
 	before := map[model.PodKey]bool{}
 	for i := range s.Nodes {
 		if s.Nodes[i].Name != m.Node {
@@ -76,21 +81,21 @@ func (a *Applier) stillTrue(s *model.Snapshot, m *model.Removal) (*karpv1.NodeCl
 			before[p.PodKey] = true
 		}
 	}
-	for _, p := range now.Pods {
-		switch {
+	for i := range now.Pods {
+		switch p := &now.Pods[i]; {
 		case p.Terminal:
-		case p.DoNotDisrupt && !(m.Method == model.Drifted && now.Deadline):
-			return nil, fmt.Sprintf("pod %s/%s may not be disrupted", p.Namespace, p.Name)
-		case p.Daemon:
+		case p.DoNotDisrupt && !p.Terminating && !(m.Method == model.Drifted && now.Deadline):
+			return fmt.Sprintf("pod %s/%s may not be disrupted", p.Namespace, p.Name)
+		case !p.Occupies():
 		case m.Method == model.Empty || !before[p.PodKey]:
-			return nil, fmt.Sprintf("pod %s/%s was bound to it", p.Namespace, p.Name)
+			return fmt.Sprintf("pod %s/%s was bound to it", p.Namespace, p.Name)
 		}
 	}
-	return claim, ""
+	return ""
 }
 
-// delete writes the reason on the claim, so that it survives a restart, and requests its deletion; both fail if the
-// claim is no longer as it was read.
+// delete writes the reason to the claim, so that it survives a restart, and requests the claim's deletion; both fail
+// if the claim has changed since it was read.
 func (a *Applier) delete(ctx context.Context, claim *karpv1.NodeClaim, m *model.Removal) error {
 	noted := claim.DeepCopy()
 	if noted.Annotations[translate.AnnotationDisruption] != string(m.Method) {

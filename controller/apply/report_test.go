@@ -19,7 +19,7 @@ var (
 	webKey  = model.PodKey{Namespace: "default", Name: "web", UID: "u"}
 )
 
-// lonePod is a podReporter about one pod, default/web, that waits.
+// lonePod returns a podReporter and its events for one pending pod, default/web.
 func lonePod() (*podReporter, *recorder) {
 	e, w := &recorder{}, cluster.New(cluster.Options{})
 	w.Update(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}})
@@ -71,7 +71,7 @@ func TestAReasonTooLongForAnEventKeepsWhatWouldHelp(t *testing.T) {
 	}
 }
 
-// A plan is older than what has been seen since: a pod that was bound meanwhile is nobody's concern.
+// A plan is older than the latest events: a pod that was bound meanwhile is not reported.
 func TestAPodThatIsBoundMeanwhileIsNoDisagreement(t *testing.T) {
 	r, e := lonePod()
 	for _, at := range []time.Duration{0, time.Minute} {

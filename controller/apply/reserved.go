@@ -9,7 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// reserved returns the annotation that says whose placeholders a launch is for; nil if it is for other pods, too.
+// reserved returns the annotation that names the owners of a launch's placeholders; nil if the launch is for other
+// pods, too.
 func reserved(placeholders map[model.PodKey]bool, l *model.Launch) map[string]string {
 	owners := []string{}
 	for _, p := range l.Pods {

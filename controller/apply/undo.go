@@ -13,12 +13,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// pauseAfter is how long the nodes of a pool are not replaced after a command failed for want of its replacements: what
-// failed once tends to fail again, and each attempt costs a node.
+// pauseAfter is how long the nodes of a pool are not replaced after a command failed for lack of its replacements:
+// what failed once tends to fail again, and each attempt costs a node.
 var pauseAfter = map[string]time.Duration{"replacement_failed": time.Minute, "timeout": 5 * time.Minute}
 
-// undo ends a command whose victims stay. First it makes the replacements ordinary NodeClaims, so that nobody takes the
-// command up again; they stay too, since pods may have a place on them by now. Then it releases the victims.
+// undo ends a command whose victims stay. First it makes the replacements ordinary NodeClaims, so that no process
+// resumes the command; they stay too, since pods may be planned onto them by now. Then it releases the victims.
 func (a *Applier) undo(ctx context.Context, c *activeCommand, why, message string) cycle.Result {
 	var r cycle.Result
 	for _, claim := range c.replacements {
@@ -57,8 +57,8 @@ func detach(claim *karpv1.NodeClaim) error {
 	return nil
 }
 
-// release makes a victim an ordinary NodeClaim. The Node of one that the cloud reclaims meanwhile keeps its taint. The
-// annotation is removed last: until then the rest of the work is found by it.
+// release makes a victim an ordinary NodeClaim. If the cloud is reclaiming its instance, its Node keeps the taint.
+// The annotation is removed last: until then, it identifies the remaining work.
 func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if _, _, interrupted := translate.Interrupted(claim); !interrupted {
 		if err := a.taint(ctx, claim, false); err != nil {
@@ -79,8 +79,8 @@ func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	return err
 }
 
-// cleanUp removes from a claim and its Node the marks of a command that does not exist: somebody wrote them, or forgot
-// to remove them.
+// cleanUp removes from a claim and its Node the marks of a command that does not exist: marks that were written by
+// others or left behind.
 func (a *Applier) cleanUp(ctx context.Context, claim *karpv1.NodeClaim, malformed bool) cycle.Result {
 	claim = a.refresh(ctx, claim)
 	if claim == nil || claim.DeletionTimestamp != nil {
@@ -105,7 +105,8 @@ func (a *Applier) cleanUp(ctx context.Context, claim *karpv1.NodeClaim, malforme
 	return cycle.Result{}
 }
 
-// taintedWithoutCause are the claims whose Node has the disrupted taint although nothing says that it is being removed.
+// taintedWithoutCause returns the claims whose Node has the disrupted taint although nothing says that it is being
+// removed.
 func (a *Applier) taintedWithoutCause(s *model.Snapshot) []*karpv1.NodeClaim {
 	var out []*karpv1.NodeClaim
 	for i := range s.Nodes {

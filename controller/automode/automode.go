@@ -1,6 +1,6 @@
-// Package automode keeps the objects of EKS Auto Mode. Built in are the NodePools general-purpose and system and their
-// NodeClass default, whose names are reserved: what is missing is created, and what somebody changes is put back. Each
-// node of a NodeClass has a CNINode.
+// Package automode maintains the objects of EKS Auto Mode: the built-in NodePools general-purpose and system and
+// their NodeClass default, whose names are reserved, and a CNINode for each node of a NodeClass. Missing built-in
+// objects are created, and changes to them are reverted.
 package automode
 
 import (
@@ -27,9 +27,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// Settings are what a cluster of EKS Auto Mode is configured with.
+// Settings configure EKS Auto Mode.
 type Settings struct {
-	// Pools are the built-in NodePools that the cluster has, of those that Pools lists.
+	// Pools are the built-in NodePools that the cluster has, a subset of those that the function Pools lists.
 	Pools []string
 	// Class is the spec of the NodeClass default.
 	Class eksv1.NodeClassSpec
@@ -49,7 +49,7 @@ func ParsePools(list string) ([]string, error) {
 	return out, nil
 }
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
 	Settings
 	Cache    cache.Cache          // required
@@ -59,7 +59,7 @@ type Options struct {
 	Log      *slog.Logger         // required
 }
 
-// Controller keeps the built-in objects.
+// Controller maintains the built-in objects and the CNINodes.
 type Controller struct {
 	o     Options
 	queue *workqueue.Queue // of keys: kind/name
@@ -116,7 +116,7 @@ func keyOf(object client.Object) string {
 	return "NodePool/" + object.GetName()
 }
 
-// reconcile makes one built-in object what it has to be.
+// reconcile brings one built-in object to its desired state.
 func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	kind, name, _ := strings.Cut(key, "/")
 	var have, want client.Object = &karpv1.NodePool{}, nodePool(name)
@@ -128,7 +128,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	switch {
 	case apierrors.IsNotFound(err) && wanted:
 		return 0, c.create(ctx, key, want)
-	case apierrors.IsNotFound(err) || err == nil && have.GetDeletionTimestamp() != nil: // its end is an event
+	case apierrors.IsNotFound(err) || err == nil && have.GetDeletionTimestamp() != nil: // its deletion triggers a call
 		return 0, nil
 	case err != nil:
 		return 0, fmt.Errorf("read %s: %w", key, err)
@@ -147,7 +147,7 @@ func (c *Controller) create(ctx context.Context, key string, want client.Object)
 	return nil
 }
 
-// revert puts an object back and says so on it.
+// revert restores an object and records an event on it.
 func (c *Controller) revert(ctx context.Context, key string, have, want client.Object) error {
 	labels := have.GetLabels()
 	ours := labels[labelManagedBy] == managedBy
@@ -164,9 +164,9 @@ func (c *Controller) revert(ctx context.Context, key string, have, want client.O
 	}
 	err := c.o.Client.Update(ctx, have)
 	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err): // the newer version comes through the watch
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err): // the newer version arrives through the watch
 		return nil
-	case apierrors.IsInvalid(err): // such as another group of its class, which cannot be changed
+	case apierrors.IsInvalid(err): // for example another group of its class, which is immutable
 		return errors.Join(fmt.Errorf("put back the built-in %s of EKS Auto Mode: %w", key, err),
 			fmt.Errorf("the name is reserved: delete the object that has it"))
 	case err != nil:
@@ -184,7 +184,7 @@ func (c *Controller) revert(ctx context.Context, key string, have, want client.O
 	return nil
 }
 
-// same reports whether an object is as it has to be, metadata of others aside.
+// same reports whether an object is as desired, apart from the metadata of others.
 func same(have, want client.Object) bool {
 	if have.GetLabels()[labelManagedBy] != managedBy {
 		return false

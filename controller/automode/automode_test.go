@@ -20,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/api/eksv1"
 )
 
-// keeper is a Controller of some pools, beside objects.
+// keeper returns a Controller of the given pools in an API server that holds the given objects.
 func keeper(t *testing.T, pools string, objects ...client.Object) (*Controller, *record.FakeRecorder) {
 	t.Helper()
 	parsed, err := ParsePools(pools)
@@ -37,7 +37,7 @@ func keeper(t *testing.T, pools string, objects ...client.Object) (*Controller, 
 	}}, events
 }
 
-// reconciled reconciles all built-in objects and returns the names of the NodePools that there are then.
+// reconciled reconciles all built-in objects and returns the names of the NodePools that exist afterwards.
 func (c *Controller) reconciled(t *testing.T) (names []string) {
 	t.Helper()
 	for _, key := range []string{"NodeClass/default", "NodePool/general-purpose", "NodePool/system"} {
@@ -80,7 +80,7 @@ func TestOnlyThePoolsThatAreEnabledAreBuiltIn(t *testing.T) {
 	}
 }
 
-// What somebody reads who gave an object a reserved name, or edited a built-in one.
+// The events that a user sees who gives an object a reserved name or edits a built-in object.
 func TestReservedNamesAreTold(t *testing.T) {
 	edited := nodePool("general-purpose")
 	edited.Spec.Weight = new(int32(5))
@@ -98,7 +98,7 @@ func TestReservedNamesAreTold(t *testing.T) {
 	} {
 		c, events := keeper(t, "general-purpose", test.object)
 		c.reconciled(t)
-		c.reconciled(t) // by then all is as it has to be
+		c.reconciled(t) // nothing is left to do
 		close(events.Events)
 		var told []string
 		for e := range events.Events {
@@ -115,7 +115,7 @@ func TestReservedNamesAreTold(t *testing.T) {
 	}
 }
 
-// The API server does not let a pool of an EC2NodeClass become one of a NodeClass.
+// The API server does not let a NodePool switch from an EC2NodeClass to a NodeClass.
 func TestAReservedNameThatCannotBeTakenBackIsAnError(t *testing.T) {
 	c, _ := keeper(t, "general-purpose", ownPool("general-purpose"))
 	c.o.Client = interceptor.NewClient(c.o.Client.(client.WithWatch), interceptor.Funcs{

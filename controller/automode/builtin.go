@@ -77,8 +77,8 @@ func nodeClass(spec eksv1.NodeClassSpec) *eksv1.NodeClass {
 	return c
 }
 
-// DiscoveredClass returns the spec of a NodeClass with a role, in the subnets and security groups that carry the tag
-// karpenter.sh/discovery with the name of the cluster.
+// DiscoveredClass returns the spec of a NodeClass with a role, and with the subnets and security groups whose tag
+// karpenter.sh/discovery has the cluster's name.
 func DiscoveredClass(role, cluster string) eksv1.NodeClassSpec {
 	tags := map[string]string{"karpenter.sh/discovery": cluster}
 	return eksv1.NodeClassSpec{

@@ -14,13 +14,13 @@ import (
 	"github.com/nodeless/nodeless/api/eksv1"
 )
 
-// isAutoNode reports whether a Node is of a NodeClass.
+// isAutoNode reports whether a Node belongs to a NodeClass.
 func isAutoNode(o client.Object) bool {
 	return o.GetLabels()[eksv1.LabelComputeType] == eksv1.ComputeTypeAuto &&
 		o.GetLabels()[karpv1.NodeClassLabelKey(eksv1.GroupVersion.WithKind(eksv1.Kind).GroupKind())] != ""
 }
 
-// reconcileNode creates the CNINode of a Node, which owns it: the garbage collector deletes both.
+// reconcileNode creates the CNINode of a Node. The Node owns it: the garbage collector deletes it with the Node.
 func (c *Controller) reconcileNode(ctx context.Context, name string) (time.Duration, error) {
 	node := &corev1.Node{}
 	if err := c.o.Cache.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {

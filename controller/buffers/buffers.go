@@ -1,6 +1,6 @@
 // Package buffers keeps capacity free for pods that do not exist yet. It reads CapacityBuffers
-// (autoscaling.x-k8s.io/v1beta1), gives the cluster state placeholders for the pods of each buffer, and writes what
-// became of them. A change of a buffer, or of what it refers to, counts at once.
+// (autoscaling.x-k8s.io/v1beta1), gives the cluster state placeholders for the pods of each buffer, and reports their
+// outcome in the buffer's status. A change of a buffer, or of an object it refers to, takes effect at once.
 package buffers
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; writes statuses
@@ -38,7 +38,7 @@ type Options struct {
 
 // Controller reconciles the buffers of a cluster. It is safe for concurrent use.
 type Controller struct {
-	ctx   context.Context // event handlers read the cache, which may not be filled when it ends
+	ctx   context.Context // for event handlers, which read the cache; it may be done before the cache is filled
 	o     Options
 	queue *workqueue.Queue
 	wrote mutationcache.Cache[*autoscaling.CapacityBuffer]
@@ -48,9 +48,9 @@ type Controller struct {
 	state   map[types.NamespacedName]bufferState
 }
 
-// bufferState is what is remembered of one buffer.
+// bufferState is what the Controller remembers of one buffer.
 type bufferState struct {
-	answer  answer    // what the newest plan did with its placeholders
+	answer  answer    // the outcome of its placeholders in the newest plan
 	written time.Time // when its status was last written
 }
 
@@ -80,8 +80,8 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// Prime gives the cluster state the placeholders of all buffers. Until then nodes that buffers keep look empty. The
-// cache must be synced.
+// Prime adds the placeholders of all buffers to the cluster state. Before that, nodes kept for buffers look empty.
+// The cache must be synced.
 func (c *Controller) Prime(ctx context.Context) error {
 	list := &autoscaling.CapacityBufferList{}
 	if err := c.o.Cache.List(ctx, list); err != nil {
@@ -102,7 +102,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// kinds are the objects that buffers refer to. They are watched once a buffer does.
+// kinds are the kinds of objects that buffers refer to. Each is watched once a buffer refers to it.
 var kinds = map[string]func() client.Object{
 	"PodTemplate":               func() client.Object { return &corev1.PodTemplate{} },
 	autoscaling.KindDeployment:  func() client.Object { return &appsv1.Deployment{} },
@@ -113,7 +113,8 @@ var kinds = map[string]func() client.Object{
 // watchLimit is how long the first list of a kind may take.
 const watchLimit = 15 * time.Second
 
-// watch has the cache read all objects of a kind, and their buffers reconciled when one changes.
+// watch makes the cache read all objects of a kind, and reconciles the buffers that refer to an object when it
+// changes.
 func (c *Controller) watch(ctx context.Context, kind string) error {
 	c.mu.Lock()
 	watched := c.watched[kind]
@@ -124,7 +125,7 @@ func (c *Controller) watch(ctx context.Context, kind string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, watchLimit,
 		errors.New("it takes too long; may this process list and watch them?"))
 	defer cancel()
-	_, err := c.o.Cache.GetInformer(ctx, kinds[kind]()) // waits until all are known
+	_, err := c.o.Cache.GetInformer(ctx, kinds[kind]()) // waits for the first list
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
@@ -144,7 +145,7 @@ func (c *Controller) watch(ctx context.Context, kind string) error {
 	return nil
 }
 
-// changed reconciles the buffers that refer to an object; without a kind, all in its namespace.
+// changed queues the buffers that refer to an object; without a kind, all in its namespace.
 func (c *Controller) changed(kind string, o client.Object) {
 	list := &autoscaling.CapacityBufferList{}
 	if err := c.o.Cache.List(c.ctx, list, client.InNamespace(o.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
@@ -159,7 +160,7 @@ func (c *Controller) changed(kind string, o client.Object) {
 	}
 }
 
-// source returns the kind and name of what a buffer takes its pod template from.
+// source returns the kind and name of the object that a buffer takes its pod template from.
 func source(b *autoscaling.CapacityBuffer) (kind, name string) {
 	switch {
 	case b.Spec.PodTemplateRef != nil:
@@ -170,7 +171,8 @@ func source(b *autoscaling.CapacityBuffer) (kind, name string) {
 	return "", ""
 }
 
-// specs passes on objects that come, go or get another spec. Workloads change often otherwise, which does not matter.
+// specs passes on objects that are created, deleted or get another spec. Other changes, which are frequent for
+// workloads, do not matter.
 func specs(seen func(client.Object)) func(old, now client.Object) {
 	latest := informer.Latest(seen)
 	return func(old, now client.Object) {

@@ -72,7 +72,7 @@ func (s *story) start() {
 	}
 }
 
-// pool makes a NodePool that may launch machines of the region.
+// pool creates a NodePool that may launch nodes in the region.
 func (s *story) pool(change ...func(*karpv1.NodePool)) {
 	s.Helper()
 	class := &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -104,7 +104,7 @@ func (s *story) create(objects ...client.Object) {
 	}
 }
 
-// clean takes everything away that other stories could see, and waits until it is gone.
+// clean deletes everything that other stories could see, and waits until it is gone.
 func (s *story) clean() {
 	ctx := context.Background()
 	for _, o := range []client.Object{
@@ -154,7 +154,7 @@ func (s *story) claims() []string {
 	return names
 }
 
-// machines waits until there are exactly so many, all with a Node that is initialized.
+// machines waits until there are exactly n NodeClaims, each with an initialized Node, and returns their names.
 func (s *story) machines(n int) []string {
 	s.Helper()
 	var names []string
@@ -206,7 +206,7 @@ func (s *story) deployment(name string, replicas int32, cpu string) *appsv1.Depl
 
 func number(n int32) *int32 { return &n }
 
-// ofTemplate is a buffer for so many pods of the template.
+// ofTemplate is a buffer for the given number of pods of the template.
 func ofTemplate(replicas int32) autoscaling.CapacityBufferSpec {
 	return autoscaling.CapacityBufferSpec{PodTemplateRef: &autoscaling.LocalObjectRef{Name: "room"}, Replicas: &replicas}
 }
@@ -218,7 +218,8 @@ func (s *story) buffer(name string, spec autoscaling.CapacityBufferSpec) *autosc
 	return b
 }
 
-// says waits until the buffer's condition has the reason and its message the words, and gives the buffer's status.
+// says waits until the buffer's condition has the reason and its message contains the words, and returns the buffer's
+// status.
 func (s *story) says(b *autoscaling.CapacityBuffer, condition, reason string,
 	words ...string,
 ) autoscaling.CapacityBufferStatus {
@@ -256,7 +257,7 @@ func (s *story) replicas(b *autoscaling.CapacityBuffer, n int32) {
 	})
 }
 
-// update changes an object as often as somebody else is faster.
+// update changes an object and retries on conflicts.
 func update[T client.Object](s *story, o T, change func(T)) {
 	s.Helper()
 	planetest.Eventually(s.T, "an update", func(ctx context.Context) error {

@@ -11,16 +11,16 @@ import (
 
 // answer counts what a plan does with the placeholders of a buffer.
 type answer struct {
-	existing int    // fit on a node that is there or being launched
+	existing int    // fit on a node that exists or is being launched
 	launched int    // get a new node
 	failed   int    // get none
-	why      string // of the first that gets none
+	why      string // why the first of them gets none
 }
 
 func (a answer) total() int { return a.existing + a.launched + a.failed }
 
-// Decided takes note of a plan and the snapshot it was made of. A buffer of which the plan does not answer all
-// placeholders keeps the answer it has.
+// Decided records a plan and the snapshot it was made from. A buffer keeps its previous answer unless the plan
+// answers all of its placeholders.
 func (c *Controller) Decided(s *model.Snapshot, p *model.Plan) {
 	asked := map[types.NamespacedName]int{}
 	owner := map[model.PodKey]types.NamespacedName{}

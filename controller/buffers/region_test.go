@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// region is a cloud in memory that sells one small type. Its machines come as ready Nodes at once.
+// region is a cloud in memory that sells one small type. Its instances register as ready Nodes at once.
 type region struct {
 	api client.Client
 
@@ -60,7 +60,7 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 	return cloud.LaunchResult{Instance: m}, r.boot(ctx, &m, req.Labels)
 }
 
-// boot registers the machine's Node as a kubelet would.
+// boot registers the instance's Node as a kubelet would.
 func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]string) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{

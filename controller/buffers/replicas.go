@@ -16,10 +16,10 @@ import (
 // placeholders.
 const maxReplicas = 10_000
 
-// replicas returns for how many pods capacity is kept: the larger of replicas and percentage, no more than the limits
-// hold (sigs.k8s.io/karpenter/pkg/controllers/capacitybuffer; the field's comment in the CRD says the
-// smaller, the code of all implementations the larger). scale is how many the referred workload wants, nil if there
-// is none. If the answer is 0 it says why.
+// replicas returns the number of pods for which capacity is kept: the larger of replicas and percentage, bounded by
+// the limits (sigs.k8s.io/karpenter/pkg/controllers/capacitybuffer; the field's comment in the CRD says the smaller,
+// the code of all implementations uses the larger). scale is the replica count of the referenced workload, nil if
+// there is none. If the number is 0, the string says why.
 func replicas(spec *autoscaling.CapacityBufferSpec, scale *int32, requests corev1.ResourceList) (int32, string) {
 	wanted, sized := int64(0), false
 	if spec.Replicas != nil {
@@ -51,7 +51,8 @@ func share(scale, percentage int32) int64 {
 	return (int64(max(scale, 0))*int64(max(percentage, 0)) + 99) / 100
 }
 
-// within returns how many pods with these requests the limits hold, and whether they limit them at all.
+// within returns how many pods with these requests fit within the limits, and whether the limits restrict them at
+// all.
 func within(limits, requests corev1.ResourceList) (int64, bool) {
 	least, limited := int64(math.MaxInt64), false
 	for name, limit := range limits {
@@ -65,7 +66,7 @@ func within(limits, requests corev1.ResourceList) (int64, bool) {
 	return least, limited
 }
 
-// times returns how often one quantity, above 0, is in another; approximately, of amounts larger than any node.
+// times returns how often one, above 0, fits into in; approximately for amounts larger than any node.
 func times(in, one resource.Quantity) int64 {
 	const exact = math.MaxInt64 / 1000
 	if in.CmpInt64(exact) < 0 && one.CmpInt64(exact) < 0 {
@@ -74,7 +75,7 @@ func times(in, one resource.Quantity) int64 {
 	return int64(min(max(in.AsApproximateFloat64()/one.AsApproximateFloat64(), 0), maxReplicas))
 }
 
-// named lists the names of resources; said lists their amounts, too.
+// named lists the names of resources; said also lists their amounts.
 func named(list corev1.ResourceList) string {
 	if len(list) == 0 {
 		return "it requests nothing"

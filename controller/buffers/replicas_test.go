@@ -26,7 +26,7 @@ func TestHowManyPlaceholdersABufferHas(t *testing.T) {
 		spec  autoscaling.CapacityBufferSpec
 		scale *int32
 		want  int32
-		why   string // part of what is said when none
+		why   string // part of the message if want is 0
 	}{
 		{story: "a number", spec: autoscaling.CapacityBufferSpec{Replicas: number(3)}, want: 3},
 		{story: "a percentage", spec: autoscaling.CapacityBufferSpec{Percentage: number(20)}, scale: number(10), want: 2},

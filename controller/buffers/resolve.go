@@ -29,10 +29,10 @@ const (
 	reasonResolutionFailed    = "ResolutionFailed"
 )
 
-// demand is what a buffer asks for, or why that cannot be known.
+// demand is what a buffer requests, or why that cannot be determined.
 type demand struct {
 	pod        *corev1.Pod // a placeholder, nil if there is a problem
-	generation int64       // of the PodTemplate, 0 of another source
+	generation int64       // of the PodTemplate, 0 for another source
 	replicas   int32
 	empty      string // why replicas is 0
 
@@ -43,8 +43,8 @@ func unknown(reason, format string, args ...any) demand {
 	return demand{reason: reason, problem: fmt.Sprintf(format, args...)}
 }
 
-// reserve finds out what a buffer asks for and has the cluster state keep it free. An error may pass; until then the
-// cluster state goes on with what it knows.
+// reserve determines what a buffer requests and makes the cluster state keep it free. An error may be transient: the
+// cluster state keeps what it has.
 func (c *Controller) reserve(ctx context.Context, b *autoscaling.CapacityBuffer) (demand, error) {
 	key := client.ObjectKeyFromObject(b)
 	if b.DeletionTimestamp != nil {
@@ -62,7 +62,7 @@ func (c *Controller) reserve(ctx context.Context, b *autoscaling.CapacityBuffer)
 	return r, nil
 }
 
-// resolve reads the buffer's spec and what it refers to.
+// resolve reads the buffer's spec and the object it refers to.
 func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer) (demand, error) {
 	if s := b.Spec.ProvisioningStrategy; s != nil && *s != "" && *s != autoscaling.ActiveProvisioningStrategy {
 		return unknown(reasonResolutionFailed, "spec.provisioningStrategy: %q is not supported; use %q", *s,
@@ -105,8 +105,8 @@ func (c *Controller) resolve(ctx context.Context, b *autoscaling.CapacityBuffer)
 	return r, nil
 }
 
-// templateOf returns the pod template of an object that a buffer may refer to, and how many replicas it wants; nil if
-// it has no replicas.
+// templateOf returns the pod template of an object that a buffer may refer to, and its replica count, nil if it has
+// none.
 func templateOf(o client.Object) (*corev1.PodTemplateSpec, *int32) {
 	scale := func(n *int32) *int32 { return ptr.To(ptr.Deref(n, 1)) } // 1 is the API's default
 	switch o := o.(type) {
@@ -125,8 +125,8 @@ func templateOf(o client.Object) (*corev1.PodTemplateSpec, *int32) {
 // namePrefix begins the names of placeholders, as upstream's do.
 const namePrefix = "capacity-buffer-"
 
-// placeholder returns a pod of the template as the engine should see it: of the lowest priority, and without volumes
-// that need a claim, since the claims of a pod that nobody creates do not exist.
+// placeholder returns a pod of the template as the engine should see it: with the lowest priority, and without
+// volumes that need a claim, since a pod that is never created has no claims.
 func placeholder(b *autoscaling.CapacityBuffer, labels map[string]string, spec corev1.PodSpec) *corev1.Pod {
 	pod := &corev1.Pod{Spec: spec, ObjectMeta: metav1.ObjectMeta{
 		Namespace: b.Namespace, Name: namePrefix + b.Name, UID: b.UID, CreationTimestamp: b.CreationTimestamp, Labels: labels,
@@ -139,7 +139,7 @@ func placeholder(b *autoscaling.CapacityBuffer, labels map[string]string, spec c
 	return pod
 }
 
-// ownerOf returns the buffer whose placeholder has this key.
+// ownerOf returns the buffer that a placeholder belongs to.
 func ownerOf(p model.PodKey) types.NamespacedName {
 	name := strings.TrimPrefix(p.Name, namePrefix)
 	if i := strings.LastIndexByte(name, '-'); i >= 0 {

@@ -25,7 +25,7 @@ const (
 	reasonEmpty    = "BufferEmpty"
 )
 
-// pause is how long after a write a buffer's status is not written again: there may be many plans.
+// pause is the minimum time between two writes of a buffer's status: plans may be frequent.
 const pause = time.Second
 
 // reconcile brings one buffer's placeholders and its status up to date.
@@ -62,7 +62,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 	return 0, nil
 }
 
-// forget drops what is remembered of a buffer that is gone.
+// forget drops the state of a deleted buffer.
 func (c *Controller) forget(at types.NamespacedName) {
 	c.o.Cluster.SetVirtual(at, nil, 0)
 	c.mu.Lock()
@@ -76,7 +76,7 @@ func (c *Controller) wait(at types.NamespacedName) time.Duration {
 	return c.state[at].written.Add(pause).Sub(c.o.Clock.Now())
 }
 
-// ready writes whether it is known what the buffer asks for, and what that is.
+// ready writes the condition ReadyForProvisioning and what the buffer requests.
 func (c *Controller) ready(b *autoscaling.CapacityBuffer, r *demand) {
 	b.Status.ProvisioningStrategy = b.Spec.ProvisioningStrategy
 	if r.pod == nil {
@@ -93,7 +93,7 @@ func (c *Controller) ready(b *autoscaling.CapacityBuffer, r *demand) {
 	}
 }
 
-// provisioning writes what became of the placeholders. It stays as it is until a plan has answered all of them.
+// provisioning writes the condition Provisioning. It leaves it unchanged until a plan has answered all placeholders.
 func (c *Controller) provisioning(b *autoscaling.CapacityBuffer, r *demand) {
 	c.mu.Lock()
 	a := c.state[client.ObjectKeyFromObject(b)].answer
@@ -121,7 +121,7 @@ func (c *Controller) provisioning(b *autoscaling.CapacityBuffer, r *demand) {
 func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status metav1.ConditionStatus, reason,
 	message string,
 ) {
-	const maxMessage = 32768 // of the CRD
+	const maxMessage = 32768 // the CRD's limit
 	if len(message) > maxMessage {
 		message = strings.ToValidUTF8(message[:maxMessage], "")
 	}
@@ -131,13 +131,13 @@ func (c *Controller) set(b *autoscaling.CapacityBuffer, kind string, status meta
 	})
 }
 
-// recordEvents records an event for each condition that has another status or reason than before.
+// recordEvents records an event for each condition whose status or reason has changed.
 func (c *Controller) recordEvents(before, now *autoscaling.CapacityBuffer) {
 	for _, is := range now.Status.Conditions {
 		was := apimeta.FindStatusCondition(before.Status.Conditions, is.Type)
 		if was != nil && was.Status == is.Status && was.Reason == is.Reason || is.Reason == reasonNotReady ||
 			is.Reason == reasonResolved {
-			continue // the other condition says more than the last two
+			continue // the other condition says more than these two reasons
 		}
 		kind := corev1.EventTypeNormal
 		if is.Type == autoscaling.ReadyForProvisioningCondition {

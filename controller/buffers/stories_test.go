@@ -26,7 +26,7 @@ func TestRoomIsKeptUntilTheBufferIsGone(t *testing.T) {
 	before := s.machines(2)
 	s.provisioned(b, 2)
 
-	// Whoever takes over knows what the machines are for: they are not empty.
+	// A new controller process knows what the nodes are for: they are not empty.
 	s.stop()
 	s.start()
 	b2 := s.buffer("other", ofTemplate(1))
@@ -55,7 +55,7 @@ func TestAConsumerTakesTheRoomAndItIsFilledUpAgain(t *testing.T) {
 	s.deployment("consumer", 1, "1")
 	s.machines(3)
 	s.provisioned(b, 2)
-	// A small pod finds room beside the placeholders: no machine comes for it, and the room stays.
+	// A small pod fits beside the placeholders: no node is launched for it, and the buffered capacity stays.
 	s.deployment("small", 1, "100m")
 	planetest.Eventually(t, "both consumers are bound", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
@@ -87,7 +87,7 @@ func TestABufferNeverBreaksItsPoolsLimit(t *testing.T) {
 	b := s.buffer("b", ofTemplate(10))
 	s.says(b, autoscaling.ProvisioningCondition, "RequiresNewCapacity", "8 failed", "limit")
 	s.machines(2)
-	// Somebody who needs the room comes before the placeholders, and gets no third machine either.
+	// A pod that needs the capacity takes precedence over the placeholders; no third node is launched for it either.
 	s.deployment("consumer", 1, "1")
 	s.says(b, autoscaling.ProvisioningCondition, "RequiresNewCapacity", "9 failed")
 	s.machines(2)
@@ -154,7 +154,7 @@ func TestBuffersThatComeAndGoLeaveNothingBehind(t *testing.T) {
 	s.template("1")
 	for i := range 5 {
 		b := s.buffer(fmt.Sprintf("rapid-%d", i), ofTemplate(2))
-		if i%2 == 0 { // some go before their machines are there, some after
+		if i%2 == 0 { // some are deleted before their nodes exist, some after
 			s.machines(2)
 		}
 		if err := s.api.Delete(context.Background(), b); err != nil {

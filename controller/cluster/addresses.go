@@ -14,28 +14,28 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// settling is how long a node may take, once it is ready, until it has the addresses for the pods that it was launched
-// for.
+// settling is how long a node may take, once it is ready, to get the addresses for the pods that it was launched for.
 const settling = 30 * time.Second
 
-// subnets are those of the node classes with their free addresses, and what nodes take of them.
+// subnets are the subnets of the node classes with their free addresses, and what nodes take from them.
 type subnets struct {
 	*hub
 	objects *objects
 	nodes   *nodes
 	byClass map[cloud.ClassRef][]cloud.Subnet
 	pods    podNetwork
+	windows windowsNetwork
 	cni     *facts.CNI // of all nodes; nil if it is not known what they take
-	host    int        // pods of DaemonSets on the host network of a node, at least those that types count with
+	host    int        // pods of DaemonSets on the host network of a node, at least facts.HostPods
 	rolled  int64      // the generation of the VPC CNI's DaemonSet that last ran on all nodes
-	// earlier are what cni was until changed, as long as nodes may hold what it asked for that the cloud's numbers do not
-	// include.
+	// earlier are the values that cni had until changed. They are kept as long as nodes may hold addresses that they
+	// requested and that the cloud's numbers do not include.
 	earlier []facts.CNI
 	changed time.Time
 }
 
-// SetSubnets says in which subnets a node class launches and how many addresses are free in them. The slice is kept: do
-// not change it.
+// SetSubnets sets the subnets in which a node class launches, with their free addresses. The State keeps the slice:
+// do not change it.
 func (s *State) SetSubnets(class cloud.ClassRef, list []cloud.Subnet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,8 +53,8 @@ func (s *State) SetSubnets(class cloud.ClassRef, list []cloud.Subnet) {
 	}
 }
 
-// readCNI reads the configuration of the VPC CNI from its DaemonSet and counts those on the host network. It reports
-// whether something else came out.
+// readCNI reads the configuration of the VPC CNI from its DaemonSet and counts the DaemonSets on the host network. It
+// reports whether either changed.
 func (sn *subnets) readCNI() (changed bool) {
 	before, host := sn.cni, sn.host
 	sn.cni, sn.host = nil, 0
@@ -73,7 +73,7 @@ func (sn *subnets) readCNI() (changed bool) {
 	return host != sn.host || (before == nil) != (sn.cni == nil) || before != nil && *before != *sn.cni
 }
 
-// idsOf returns the IDs of a class's subnets; nil if they are not known, or not what nodes take of them.
+// idsOf returns the IDs of a class's subnets; nil if the subnets, or what nodes take from them, are unknown.
 func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
 	if sn.cni == nil {
 		return nil
@@ -85,15 +85,15 @@ func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
 	return out
 }
 
-// address returns the types with what their nodes take from the subnets of a class, with how many of their pods would
-// have no address, and without branch interfaces if the VPC CNI has no security groups for pods. Nodes of EKS Auto Mode
-// have a VPC CNI of their own.
+// address returns the types with the addresses that their nodes take from the subnets of a class and with the number
+// of their pods that would have no address, and without branch interfaces if the VPC CNI has no security groups for
+// pods. Nodes of EKS Auto Mode have their own VPC CNI.
 func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []model.InstanceType {
 	if sn.cni == nil {
 		return types
 	}
 	auto, noSubnets := class.Group == eksv1.GroupVersion.Group, len(sn.byClass[class]) == 0
-	type size struct { // what Steps depends on: many types have the same
+	type size struct { // what Steps depends on: many types share it
 		enis, each, most, branches int
 		prefixes, none             bool
 		pods                       int64
@@ -107,10 +107,13 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 		if !ok {
 			continue
 		}
+		if out[i].Capacity[model.PrivateIPv4] > 0 {
+			t = t.OnWindows()
+		}
 		if cni.Branches(t) == 0 {
 			out[i].Capacity[model.PodENI], out[i].Allocatable[model.PodENI] = 0, 0
 		}
-		if !auto {
+		if !auto && out[i].Capacity[model.PrivateIPv4] == 0 {
 			out[i].Unaddressed = int64(cni.Unaddressed(t, int(out[i].Capacity[model.Pods]), sn.host))
 		}
 		if noSubnets {
@@ -130,7 +133,8 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 	return out
 }
 
-// render returns the subnets by ID, less what nodes are about to take that the cloud's numbers do not include yet.
+// render returns the subnets by ID, less the addresses that nodes are about to take and that the cloud's numbers do
+// not include yet.
 func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 	if sn.cni == nil || len(sn.byClass) == 0 {
 		return nil
@@ -165,7 +169,7 @@ func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 	return out
 }
 
-// reserve takes what a young node is about to take from the subnets into which it may be launched.
+// reserve subtracts the addresses that a young node is about to take from the subnets in which it may be launched.
 func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen map[string]cloud.Subnet,
 	out []model.Subnet,
 ) {
@@ -192,8 +196,8 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 	}
 }
 
-// takes returns what a young node of a type takes for so many pods. When the VPC CNI is told to keep fewer addresses, a
-// node gives back what it has later than that.
+// takes returns how many addresses a young node of a type takes for the given number of pods. When the VPC CNI is
+// reconfigured to keep fewer addresses, a node releases its surplus only later.
 func (sn *subnets) takes(it *model.InstanceType, pods int64) int64 {
 	most := it.AddressesFor(pods)
 	if t, ok := facts.Lookup(it.Name); ok {
@@ -204,12 +208,13 @@ func (sn *subnets) takes(it *model.InstanceType, pods int64) int64 {
 	return most
 }
 
-// settledBy reports whether numbers of a time include all that a node took for the pods it was launched for.
+// settledBy reports whether numbers read at a time include all addresses that a node took for the pods it was
+// launched for.
 func settledBy(n *model.Node, at time.Time) bool {
 	return n.State == model.Initialized && at.After(n.Initialized.Add(settling))
 }
 
-// valuesOf returns the value of a label of a node that exists, or those that are possible for one in flight.
+// valuesOf returns the label's value on a node that exists, or the possible values for a node in flight.
 func valuesOf(n *model.Node, value, key string) []string {
 	if value != "" {
 		return []string{value}

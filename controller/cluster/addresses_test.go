@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Where it is not known what nodes take, addresses limit nothing: without the VPC CNI, where its DaemonSet makes way for
-// another CNI, and under IPv6.
+// Addresses limit nothing where it is unknown how many a node takes: without the VPC CNI, where its DaemonSet has
+// been disabled in favour of another CNI, and under IPv6.
 func TestUnknownAddressesLimitNothing(t *testing.T) {
 	w, c := fresh()
 	w.Update(poolOf("p", 1))
@@ -45,7 +45,7 @@ func TestUnknownAddressesLimitNothing(t *testing.T) {
 	unlimited("the cloud says nothing of subnets")
 }
 
-// awsNode is the DaemonSet of the VPC CNI with variables in its environment.
+// awsNode is the DaemonSet of the VPC CNI with the given environment variables.
 func awsNode(version int, env ...corev1.EnvVar) *appsv1.DaemonSet {
 	ds := &appsv1.DaemonSet{ObjectMeta: meta("aws-node", version)}
 	ds.Namespace, ds.Generation = "kube-system", int64(version)
@@ -74,8 +74,8 @@ func inFlight(pods string) *karpv1.NodeClaim {
 	return c
 }
 
-// What nodes take from subnets is as the environment of aws-node says. What nodes on their way will take is gone until
-// the cloud's numbers include it.
+// The environment of aws-node determines how many addresses nodes take from subnets. The addresses that nodes in
+// flight will take count as used until the cloud's numbers include them.
 func TestASnapshotKnowsFreeAddresses(t *testing.T) {
 	w, c := fresh()
 	w.Update(poolOf("p", 1))
@@ -101,7 +101,7 @@ func TestASnapshotKnowsFreeAddresses(t *testing.T) {
 			t.Errorf("subnets %+v, want %+v", s.Subnets, want)
 		}
 	}
-	free(80, 30) // it may go to either zone
+	free(80, 30) // it may be launched in either zone
 
 	launched := claimOf("c", "n", 4)
 	launched.Spec = inFlight("5").Spec
@@ -116,7 +116,7 @@ func TestASnapshotKnowsFreeAddresses(t *testing.T) {
 	node.Labels[model.LabelInstanceType] = "m5.large"
 	w.Update(ready)
 	w.Update(node)
-	now := time.Now() // of the condition
+	now := time.Now() // time of the condition
 	w.SetSubnets(class, []cloud.Subnet{
 		{ID: "s-1", Zone: "z", Free: 81, At: now}, {ID: "s-2", Zone: "z2", Free: 50, At: now},
 	})
@@ -133,8 +133,8 @@ func TestASnapshotKnowsFreeAddresses(t *testing.T) {
 	}
 }
 
-// A node that is told to keep fewer addresses gives them back later: until the cloud's numbers can include that, it
-// counts with what it was launched for.
+// A node that is configured to keep fewer addresses gives them back later. Until the cloud's numbers can reflect
+// that, the node counts with the addresses it was launched for.
 func TestAddressesComeBackLaterThanTheTargetsSay(t *testing.T) {
 	w, c := fresh()
 	w.Update(poolOf("p", 1))

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 )
 
-// Attach feeds the State from a cache's informers and returns once it has seen every object. The cache is
-// started by the caller, before or meanwhile.
+// Attach feeds the State from a cache's informers and returns once it has seen every object. The caller starts the
+// cache, before or concurrently.
 func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	handler := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    s.handleUpdate,
@@ -25,6 +25,10 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 	if s.watchNetworks {
 		watched = append(watched, networks...)
 	}
+	if s.watchNetworks && s.readsAll(ctx, settings) {
+		watched = append(watched, settings...)
+		s.setWindowsKnown()
+	}
 	optional := owning
 	if s.storage.spread.config.Spreads() {
 		optional = slices.Concat(owning, spreading)
@@ -34,6 +38,10 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 			watched = append(watched, kind)
 			s.storage.spread.watched[reflect.TypeOf(kind.object).Elem().Name()] = true
 		}
+	}
+	if s.readsAll(ctx, allocations) {
+		watched = append(watched, allocations...)
+		s.devices.setKnown()
 	}
 	for _, kind := range watched {
 		if _, overlay := kind.object.(*v1alpha1.NodeOverlay); overlay && !s.watchOverlays {
@@ -53,6 +61,11 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 		return fmt.Errorf("watch the cluster: %w", context.Cause(ctx))
 	}
 	return nil
+}
+
+// readsAll reports whether all of the kinds may be read.
+func (s *State) readsAll(ctx context.Context, list []kind) bool {
+	return s.readable != nil && !slices.ContainsFunc(list, func(k kind) bool { return !s.readable(ctx, k.object) })
 }
 
 func (s *State) handleUpdate(o any) {

@@ -10,24 +10,24 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// Back-off of a pool whose launches fail, and not for want of capacity: the first, and the longest.
+// Back-off of a pool whose launches fail for another reason than lack of capacity: the first and the longest.
 const (
 	firstLaunchBackoff = 5 * time.Second
 	maxLaunchBackoff   = 10 * time.Minute
 )
 
-// LaunchFailure is why the last launch of a pool's node failed.
+// LaunchFailure says why the last launch of a pool's node failed.
 type LaunchFailure struct {
 	Class           cloud.ClassRef
 	Reason, Message string
-	Until           time.Time // nothing is launched from the pool before
+	Until           time.Time // the pool launches nothing before
 }
 
 // failures are the back-offs of pools whose launches fail.
 type failures struct {
 	*hub
 	byPool    map[string]failing
-	fromPools bool // the status of NodePools says whose launches fail, not byPool
+	fromPools bool // read failures from the status of NodePools, not from byPool
 }
 
 // failing is a pool's back-off.
@@ -36,8 +36,8 @@ type failing struct {
 	wait time.Duration
 }
 
-// LaunchFailed keeps a pool out of launches of its class's nodes for a while: 5 s the first time, twice as long each
-// time that it fails again after that, at most 10 minutes. It gives the end of the back-off.
+// LaunchFailed excludes a pool from launches with its class for a while: 5 s the first time, twice as long after each
+// further failure, at most 10 minutes. It returns the end of the back-off.
 func (fs *failures) LaunchFailed(pool string, f LaunchFailure) time.Time {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -46,7 +46,7 @@ func (fs *failures) LaunchFailed(pool string, f LaunchFailure) time.Time {
 	known = known && was.Class == f.Class
 	next := failing{LaunchFailure: f, wait: firstLaunchBackoff}
 	switch {
-	case known && now.Before(was.Until): // others that were under way fail alike
+	case known && now.Before(was.Until): // concurrent launches fail alike
 		next.wait, next.Until = was.wait, was.Until
 		fs.byPool[pool] = next
 		return next.Until
@@ -60,8 +60,8 @@ func (fs *failures) LaunchFailed(pool string, f LaunchFailure) time.Time {
 	return next.Until
 }
 
-// LaunchesAgain forgets that launches of a pool failed: one has become a Node, or its specification or its class's
-// has changed.
+// LaunchesAgain forgets that launches of a pool failed: one has become a Node, or the spec of the pool or of its
+// class has changed.
 func (fs *failures) LaunchesAgain(pool string) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -71,7 +71,7 @@ func (fs *failures) LaunchesAgain(pool string) {
 	}
 }
 
-// LaunchFailure is why the last launch of a pool failed, and whether it did.
+// LaunchFailure returns why the last launch of a pool failed, and whether it did.
 func (fs *failures) LaunchFailure(pool string) (LaunchFailure, bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -79,7 +79,7 @@ func (fs *failures) LaunchFailure(pool string) (LaunchFailure, bool) {
 	return f.LaunchFailure, known
 }
 
-// backsOff is why nothing is launched from a pool of the class for now, "" if nothing is in the way.
+// backsOff returns why nothing is launched from a pool of the class for now, "" if it may launch.
 func (fs *failures) backsOff(np *karpv1.NodePool, class cloud.ClassRef, now time.Time) string {
 	f, known := fs.byPool[np.Name]
 	if fs.fromPools {
@@ -99,7 +99,7 @@ type pauses struct {
 	until map[string]time.Time
 }
 
-// Rest keeps the nodes of a pool from being replaced until then, because a replacement has just failed.
+// Rest keeps the nodes of a pool from being replaced until the given time, because a replacement has just failed.
 func (ps *pauses) Rest(pool string, until time.Time) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -109,7 +109,7 @@ func (ps *pauses) Rest(pool string, until time.Time) {
 	}
 }
 
-// Resting reports whether the nodes of a pool are exempt from replacement now.
+// Resting reports whether the nodes of a pool are not replaced for now.
 func (ps *pauses) Resting(pool string) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

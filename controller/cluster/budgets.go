@@ -18,15 +18,15 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// budget is what matters of a PodDisruptionBudget.
+// budget is the relevant part of a PodDisruptionBudget.
 type budget struct {
 	name     string // namespace/name
 	selector labels.Selector
 	spent    bool // allows no eviction now
-	never    bool // allows none, whatever happens
-	unready  bool // lets pods that are not ready go at any time (unhealthyPodEvictionPolicy AlwaysAllow)
+	never    bool // allows none, however many pods are healthy
+	unready  bool // allows evicting unready pods at any time (unhealthyPodEvictionPolicy AlwaysAllow)
 
-	pods map[*pod]bool // those it covers
+	pods map[*pod]bool // that it covers
 }
 
 // budgets are all PodDisruptionBudgets.
@@ -39,7 +39,8 @@ type budgets struct {
 	in    map[string]map[string]*budget // by namespace, name
 }
 
-// readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers nobody, as in the Eviction API.
+// readBudget translates a PodDisruptionBudget; one whose selector cannot be read covers no pods, as in the Eviction
+// API.
 func readBudget(o *policyv1.PodDisruptionBudget) *budget {
 	b := &budget{
 		name: o.Namespace + "/" + o.Name, spent: o.Status.DisruptionsAllowed <= 0, never: never(&o.Spec),
@@ -53,7 +54,7 @@ func readBudget(o *policyv1.PodDisruptionBudget) *budget {
 	return b
 }
 
-// never reports whether no number of healthy pods is enough to let one go.
+// never reports whether a budget allows no eviction, however many pods are healthy.
 func never(spec *policyv1.PodDisruptionBudgetSpec) bool {
 	if most := spec.MaxUnavailable; most != nil {
 		return most.Type == intstr.Int && most.IntVal == 0 || most.Type == intstr.String && most.StrVal == "0%"
@@ -97,7 +98,7 @@ func (bs *budgets) deleteBudget(o *policyv1.PodDisruptionBudget, now time.Time) 
 	}
 }
 
-// dropBudget takes a budget off the pods it covers.
+// dropBudget removes a budget from the pods it covers.
 func (bs *budgets) dropBudget(b *budget) {
 	if b == nil {
 		return
@@ -119,7 +120,7 @@ func (bs *budgets) touchCovered(b *budget) {
 	}
 }
 
-// cover notes which budgets of its namespace cover a pod with these labels.
+// cover records which budgets of its namespace cover a pod with these labels.
 func (bs *budgets) cover(p *pod, of map[string]string) {
 	for _, b := range bs.in[p.Key.Namespace] {
 		b.cover(p, of)
@@ -135,7 +136,7 @@ func (b *budget) cover(p *pod, of map[string]string) {
 	slices.SortFunc(p.budgets, func(x, y *budget) int { return strings.Compare(x.name, y.name) })
 }
 
-// uncover forgets which budgets cover a pod that goes.
+// uncover removes a pod from the budgets that cover it.
 func (p *pod) uncover() {
 	for _, b := range p.budgets {
 		delete(b.pods, p)
@@ -148,7 +149,7 @@ func unready(o *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionFalse
 }
 
-// readiness notes whether a pod of which nothing else has changed is ready, where a budget asks for it.
+// readiness updates whether a pod that has not changed otherwise is ready, if a budget depends on it.
 func (bs *budgets) readiness(p *pod, o *corev1.Pod) {
 	if now := unready(o); now != p.unready && slices.ContainsFunc(p.budgets, func(b *budget) bool { return b.unready }) {
 		p.unready = now
@@ -159,8 +160,8 @@ func (bs *budgets) readiness(p *pod, o *corev1.Pod) {
 	}
 }
 
-// heldBy says which budgets keep the Eviction API from evicting the pod now, "" if none does. It refuses pods that more
-// than one covers (k8s.io/kubernetes pkg/registry/core/pod/storage/eviction.go).
+// heldBy returns which budgets keep the Eviction API from evicting the pod now, "" if none does. The API refuses pods
+// that more than one budget covers (k8s.io/kubernetes pkg/registry/core/pod/storage/eviction.go).
 func (p *pod) heldBy() string {
 	switch {
 	case !p.asksBudgets():
@@ -179,8 +180,8 @@ func (p *pod) blocked() bool {
 	return p.asksBudgets() && (len(p.budgets) > 1 || p.budgets[0].never)
 }
 
-// asksBudgets reports whether a budget has a say: not of a pod that is over or ending, that nobody will evict since it
-// goes with its node, or that is not ready where that is enough.
+// asksBudgets reports whether budgets apply to the pod: not to a pod that is terminal or terminating, that stays
+// until its node is deleted instead of being evicted, or that is not ready and whose budget allows evicting it then.
 func (p *pod) asksBudgets() bool {
 	if len(p.budgets) == 0 || p.Terminal || p.Deleting || p.Static {
 		return false
@@ -192,5 +193,5 @@ func (p *pod) asksBudgets() bool {
 	return refused
 }
 
-// disrupted is the taint of nodes being removed: pods that tolerate it stay to the end.
+// disrupted is the taint of nodes being removed: pods that tolerate it stay until the node is deleted.
 var disrupted = translate.Taints([]corev1.Taint{karpv1.DisruptedNoScheduleTaint})

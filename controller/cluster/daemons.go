@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// missingDaemons are the pods of DaemonSets that wait for one node each.
+// missingDaemons are the pods of DaemonSets that each wait for one particular node.
 type missingDaemons struct {
 	*hub
 	nodes *nodes
@@ -20,7 +20,7 @@ type missingDaemons struct {
 	of map[types.NamespacedName]string                         // the Node, by pod
 }
 
-// noteLacking keeps up to date that a pod waits for the Node, or for none if that is "".
+// noteLacking records that a pod waits for the Node, or for none if node is "".
 func (md *missingDaemons) noteLacking(key types.NamespacedName, node string, p *translate.Pod) {
 	before := md.of[key]
 	if before == node && (node == "" || md.on[node][key].Since.Equal(p.Created)) {
@@ -41,7 +41,7 @@ func (md *missingDaemons) noteLacking(key types.NamespacedName, node string, p *
 	md.poke()
 }
 
-// lacks are the DaemonSets whose pods wait for a Node, by name; of several pods of one the first that came.
+// lacks returns the DaemonSets whose pods wait for a Node, by name; of several pods of one DaemonSet, the oldest.
 func (md *missingDaemons) lacks(node string) []model.MissingDaemon {
 	var out []model.MissingDaemon
 	for _, l := range md.on[node] {
@@ -82,14 +82,14 @@ func (dm *daemons) changed() {
 	dm.poke()
 }
 
-// LimitRanges returns those of a namespace, by name: the first one that says something counts.
+// LimitRanges returns the LimitRanges of a namespace, by name: the first one that sets a value counts.
 func (os *objects) LimitRanges(namespace string) []*corev1.LimitRange {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.limitRangesOf(namespace)
 }
 
-// daemonSetsChanged takes in that DaemonSets have changed: what runs on every node, and the VPC CNI among it.
+// daemonSetsChanged handles a change of DaemonSets: of what runs on every node, including the VPC CNI.
 func (s *State) daemonSetsChanged() {
 	s.daemons.changed()
 	if s.subnets.readCNI() {

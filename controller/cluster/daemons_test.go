@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// daemonPod is what the DaemonSet controller makes for a Node.
+// daemonPod is a pod that the DaemonSet controller creates for a Node.
 func daemonPod(name, daemonSet, node, bound string, version int) *corev1.Pod {
 	p := podOf(name, bound, "1", version)
 	yes := true
@@ -69,7 +69,7 @@ func TestAMachineKnowsWhichDaemonSetsWaitForIt(t *testing.T) {
 	}
 }
 
-// An annotation changes neither the generation nor the status of a pool, and still what it allows.
+// An annotation changes neither the generation nor the status of a pool, but it does change what the pool allows.
 func TestAPoolsWishesAreSeenAtOnce(t *testing.T) {
 	w, clock := fresh()
 	w.SetCatalog(class, types1(), "")

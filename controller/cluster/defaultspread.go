@@ -20,14 +20,19 @@ type defaultSpread struct {
 	in        map[string]map[string]*corev1.Service // by namespace and name
 }
 
-// Shapes depend on all Services of their namespace, whose key has no name, and on their controller, whose key is its
-// UID.
+// selecting are the API versions of the controllers whose selectors kube-scheduler uses, by kind
+// (k8s.io/kubernetes pkg/scheduler/framework/plugins/helper, DefaultSelector). Jobs have none, and another group's
+// controllers of the same kinds are not watched.
+var selecting = map[string]string{"ReplicationController": "v1", "ReplicaSet": "apps/v1", "StatefulSet": "apps/v1"}
+
+// Shapes depend on all Services of their namespace, whose key has no name, and on the pod's controller, whose key is
+// its UID.
 const (
 	serviceKind    = "Service"
 	controllerKind = "controller" // one that is not known yet
 )
 
-// apply returns the pod with the default constraints that it gets. It notes what that depends on.
+// apply returns the pod with the default constraints that apply to it, and notes the objects that these depend on.
 func (d *defaultSpread) apply(pod *corev1.Pod, note func(kind string, key types.NamespacedName)) *corev1.Pod {
 	constraints := d.config.DefaultSpread(pod)
 	if len(constraints) == 0 {
@@ -35,7 +40,8 @@ func (d *defaultSpread) apply(pod *corev1.Pod, note func(kind string, key types.
 	}
 	note(serviceKind, types.NamespacedName{Namespace: pod.Namespace})
 	var controller *metav1.LabelSelector
-	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && d.watched[ref.Kind] {
+	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && d.watched[ref.Kind] &&
+		ref.APIVersion == selecting[ref.Kind] {
 		if controller = d.selectors[ref.UID]; controller == nil {
 			note(controllerKind, clusterKey(string(ref.UID)))
 		}
@@ -47,13 +53,14 @@ func (d *defaultSpread) apply(pod *corev1.Pod, note func(kind string, key types.
 	return translate.WithSpread(pod, constraints, selector)
 }
 
-// incomplete reports whether a pod waits for what its shape is made of: its controller, which was created before it but
-// comes by another watch. Planned without the constraints, pods that have to spread would share a node.
+// incomplete reports whether a pod's shape still lacks an input: the pod's controller, which was created before the
+// pod but arrives through another watch. Planned without the constraints, pods that have to spread would share a
+// node.
 func (p *pod) incomplete() bool {
 	return slices.ContainsFunc(p.needs, func(n need) bool { return n.kind == controllerKind })
 }
 
-// controls notes the selector of a controller of pods; nil forgets it.
+// controls records the selector of a controller of pods; nil removes it.
 func (s *State) controls(uid types.UID, selector *metav1.LabelSelector) {
 	d := s.storage.spread
 	if !d.config.Spreads() {

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,15 +12,21 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Pods without topology spread constraints get kube-scheduler's default ones, whatever order the objects come in that
-// say which pods these count.
-func TestPodsGetDefaultTopologySpread(t *testing.T) {
+// spreadByDefault returns the State of a cluster whose kube-scheduler spreads pods over zones by default.
+func spreadByDefault(t *testing.T) *State {
+	t.Helper()
 	config, err := translate.ParseSchedulerConfig([]byte("podTopologySpread: {defaultConstraints: [" +
 		"{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Options{Scheduler: config})
+	return New(Options{Scheduler: config})
+}
+
+// Pods without topology spread constraints get kube-scheduler's default constraints, in whatever order the objects
+// arrive that determine which pods these count.
+func TestPodsGetDefaultTopologySpread(t *testing.T) {
+	s := spreadByDefault(t)
 	spread := func() []model.Spread {
 		t.Helper()
 		snapshot := s.Snapshot()
@@ -65,7 +73,33 @@ func TestPodsGetDefaultTopologySpread(t *testing.T) {
 	}
 }
 
-// Pods of other schedulers wait for nobody here, unless kube-scheduler has a profile of that name.
+// A pod waits only for a controller whose selector kube-scheduler uses, by kind and API version: a Job has none, and
+// the StatefulSets of OpenKruise are not watched.
+func TestPodsOfOtherControllersAreNotKeptFromNodes(t *testing.T) {
+	s := spreadByDefault(t)
+	for _, kind := range []string{"ReplicaSet", "StatefulSet", "Job", "ReplicationController", "ResourceQuota"} {
+		s.storage.spread.watched[kind] = true // as Attach does
+	}
+	for version, owner := range []metav1.OwnerReference{
+		{APIVersion: "batch/v1", Kind: "Job"},
+		{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet"},
+		{APIVersion: "apps/v1", Kind: "StatefulSet"},
+	} {
+		pod := ownedBy(owner.Kind, owner.APIVersion, strings.ReplaceAll(owner.APIVersion, "/", "-"), "", version+1)
+		pod.OwnerReferences[0].APIVersion = owner.APIVersion
+		s.Update(pod)
+	}
+	var got []string
+	for _, p := range s.Snapshot().Pending {
+		got = append(got, p.Name)
+	}
+	slices.Sort(got)
+	if want := []string{"apps.kruise.io-v1beta1", "batch-v1"}; !slices.Equal(got, want) {
+		t.Errorf("pending: %v, want %v", got, want)
+	}
+}
+
+// Pods of other schedulers are not pending, unless kube-scheduler has a profile of that name.
 func TestProfilesOfKubeSchedulerHavePods(t *testing.T) {
 	config, err := translate.ParseSchedulerConfig([]byte("apiVersion: kubescheduler.config.k8s.io/v1\n" +
 		"kind: KubeSchedulerConfiguration\nprofiles: [{schedulerName: batch}]"))

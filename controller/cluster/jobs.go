@@ -11,26 +11,26 @@ import (
 const (
 	// maxRuns is how many of a Job's last runs are remembered.
 	maxRuns = 20
-	// maxJobs is how many Jobs without pods are remembered at most; CronJobs count once.
+	// maxJobs is the maximum number of Jobs without pods that are remembered; a CronJob counts once.
 	maxJobs = 1000
 )
 
-// job is how long the pods of a Job or a CronJob ran that succeeded, the last ones.
+// job records how long the most recent successful pods of a Job or a CronJob ran.
 type job struct {
-	runs []time.Duration // as they came
+	runs []time.Duration // in order of arrival
 	past []time.Duration // ascending; never changed, snapshots share it
-	pods map[*pod]bool   // that have their place and are not over
+	pods map[*pod]bool   // bound and not terminal
 	last time.Time       // when a run was added
 }
 
-// jobs are all that are remembered.
+// jobs are all Jobs that are remembered.
 type jobs struct {
 	nodes *nodes
 	by    map[string]*job
-	sweep int // at how many it is looked next which can be forgotten
+	sweep int // number of jobs at which forget is called next
 }
 
-// of is the job of the name, a new one if it is not known.
+// of returns the job of the name, a new one if it is not known.
 func (js *jobs) of(name string) *job {
 	j := js.by[name]
 	if j == nil {
@@ -43,8 +43,8 @@ func (js *jobs) of(name string) *job {
 	return j
 }
 
-// forget drops of those without pods all but the half of maxJobs whose last runs came last. How often it is called
-// follows from how many there are, so that thousands of Jobs that run do not make it dear.
+// forget drops, of the Jobs without pods, all but the maxJobs/2 with the most recent runs. How often it is called
+// depends on the number of Jobs, so that thousands of running Jobs do not make it expensive.
 func (js *jobs) forget() {
 	var idle []string
 	for name, j := range js.by {
@@ -59,14 +59,14 @@ func (js *jobs) forget() {
 	js.sweep = len(js.by) + maxJobs/2
 }
 
-// join notes a pod that has its place.
+// join adds a bound pod to its Job.
 func (js *jobs) join(p *pod) {
 	if p.Job != "" && p.Node != "" && !p.Terminal {
 		js.of(p.Job).pods[p] = true
 	}
 }
 
-// leave forgets a pod, and its Job if that says nothing.
+// leave removes a pod from its Job, and forgets the Job if it has neither pods nor runs.
 func (js *jobs) leave(p *pod) {
 	j := js.by[p.Job]
 	if j == nil {
@@ -77,7 +77,7 @@ func (js *jobs) leave(p *pod) {
 	}
 }
 
-// noteRun remembers how long a pod ran that has succeeded since it was last seen.
+// noteRun records how long a pod ran, if the pod has succeeded since it was last seen.
 func (js *jobs) noteRun(old, now *pod, at time.Time) {
 	if now.Ran <= 0 || old != nil && old.Key == now.Key && old.Ran > 0 {
 		return
@@ -92,7 +92,7 @@ func (js *jobs) noteRun(old, now *pod, at time.Time) {
 	}
 }
 
-// runOf is what is known of how long a pod runs on; nil if it is none of a Job's that has begun.
+// runOf returns what is known about how long a pod will run; nil unless it is a pod of a Job that has started.
 func (js *jobs) runOf(p *pod) *model.JobRun {
 	if p.Job == "" || p.Started.IsZero() || p.Terminal {
 		return nil

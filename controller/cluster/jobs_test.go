@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// jobPod is a Job's pod that began at noon; ran is how long it ran until it succeeded, 0 if it runs.
+// jobPod is a Job's pod that started at noon and succeeded after ran, or still runs if ran is 0.
 func jobPod(name, job string, ran time.Duration, version int) *corev1.Pod {
 	p := podOf(name, "n", "1", version)
 	yes := true
@@ -40,15 +40,15 @@ func TestAJobsPodKnowsHowLongEarlierOnesRan(t *testing.T) {
 		return nil
 	}
 	w.Update(podOf("web", "n", "1", 2))
-	w.Update(jobPod("now", "report-29123460", 0, 2)) // of CronJob report, as those before
+	w.Update(jobPod("now", "report-29123460", 0, 2)) // of CronJob report, like the ones before
 	if j := runs(); j == nil || !j.Started.Equal(noon) || len(j.Past) != 0 {
 		t.Fatalf("nothing is known yet: %+v", j)
 	}
 	w.Update(jobPod("first", "report-29123400", 0, 3))
 	w.Update(jobPod("first", "report-29123400", 9*time.Minute, 4))
-	w.Update(jobPod("first", "report-29123400", 9*time.Minute, 5)) // said twice, counted once
+	w.Update(jobPod("first", "report-29123400", 9*time.Minute, 5)) // a repeated event, counted once
 	w.Delete(jobPod("first", "report-29123400", 9*time.Minute, 6))
-	w.Update(jobPod("second", "report-29123430", 7*time.Minute, 7)) // seen only when it was over
+	w.Update(jobPod("second", "report-29123430", 7*time.Minute, 7)) // first seen after it had succeeded
 	w.Update(jobPod("other", "bill-29123430", time.Minute, 8))
 	failed := jobPod("failed", "report-29123431", time.Minute, 9)
 	failed.Status.Phase = corev1.PodFailed
@@ -74,7 +74,7 @@ func TestNotEveryJobIsRememberedForEver(t *testing.T) {
 	w, clock := fresh()
 	w.Update(nodeOf("n", 1))
 	last := maxJobs + 50
-	for i := range last + 1 { // of two pods each, the second of which ends when the first is known to have
+	for i := range last + 1 { // two pods each; the second ends after the first is known to have ended
 		name := fmt.Sprintf("once-%d", i)
 		w.Update(jobPod(name, name, 0, 2))
 		w.Update(jobPod(name+"-b", name, 0, 2))

@@ -29,7 +29,12 @@ type kind struct {
 // kinds are all kinds of objects that matter to decisions.
 var kinds = []kind{
 	kindOf(&corev1.Pod{}, (*State).updatePod, (*State).deletePod),
-	kindOf(&corev1.Node{}, (*State).updateNode, func(s *State, o *corev1.Node, now time.Time) {
+	kindOf(&corev1.Node{}, func(s *State, o *corev1.Node, now time.Time) {
+		_, known := s.objects.nodes.live[keyOf(o)]
+		if s.nodes.updateNode(o, now); !known {
+			s.devices.nodeCame(o.Name)
+		}
+	}, func(s *State, o *corev1.Node, now time.Time) {
 		if s.nodes.deleteNode(o, now) {
 			s.pods.dropPlace(o.Name)
 		}
@@ -71,7 +76,7 @@ var kinds = []kind{
 	}, func(s *State, o *policyv1.PodDisruptionBudget, now time.Time) { s.budgets.deleteBudget(o, now) }),
 }
 
-// owning are the kinds that say how many pods are to come. A State that may not read them expects none.
+// owning are the kinds that say how many pods will be created. A State that may not read them expects none.
 var owning = []kind{
 	ownerOf(&appsv1.ReplicaSet{}, (*owners).updateReplicaSet,
 		func(o *appsv1.ReplicaSet) *metav1.LabelSelector { return o.Spec.Selector }),
@@ -86,8 +91,8 @@ var owning = []kind{
 		otherQuota, func(s *State, _ *corev1.ResourceQuota) { s.poke() }),
 }
 
-// spreading are the kinds by which kube-scheduler selects the pods that default topology spread constraints count. They
-// are watched only if there are any.
+// spreading are the kinds from which kube-scheduler derives the pods that default topology spread constraints count.
+// They are watched only if there are such constraints.
 var spreading = []kind{
 	tableOf(&corev1.Service{}, func(s *State) *table[*corev1.Service] { return &s.storage.spread.services }, otherSelector,
 		(*State).serviceChanged),
@@ -99,21 +104,29 @@ var networks = []kind{
 		otherGeneration, func(s *State, _ *vpccni.ENIConfig) { s.poke() }),
 }
 
-// otherQuota reports whether a quota allows something else: its status changes with every pod.
+// settings are the settings of the VPC CNI. They are watched only where it is installed and the controller may read
+// them.
+var settings = []kind{
+	tableOf(&corev1.ConfigMap{}, func(s *State) *table[*corev1.ConfigMap] { return &s.subnets.windows.settings },
+		func(a, b *corev1.ConfigMap) bool { return !maps.Equal(a.Data, b.Data) },
+		func(s *State, _ *corev1.ConfigMap) { s.poke() }),
+}
+
+// otherQuota reports whether a quota's limits differ. Its status changes with every pod.
 func otherQuota(a, b *corev1.ResourceQuota) bool {
 	return a.UID != b.UID || !sameResources(a.Spec.Hard, b.Spec.Hard)
 }
 
-// kindByType finds the kind of an object.
+// kindByType maps the type of an object to its kind.
 var kindByType = func() map[reflect.Type]kind {
 	out := map[reflect.Type]kind{}
-	for _, k := range slices.Concat(kinds, owning, spreading, networks) {
+	for _, k := range slices.Concat(kinds, owning, spreading, networks, settings, allocations) {
 		out[reflect.TypeOf(k.object)] = k
 	}
 	return out
 }()
 
-// ownerOf is a kind of controllers of pods.
+// ownerOf returns the kind of a controller of pods.
 func ownerOf[T client.Object](object T, update func(*owners, T, time.Time), selector func(T) *metav1.LabelSelector,
 ) kind {
 	return kindOf(object, func(s *State, o T, now time.Time) {
@@ -127,7 +140,7 @@ func ownerOf[T client.Object](object T, update func(*owners, T, time.Time), sele
 	})
 }
 
-// kindOf is a kind whose objects are taken in by functions of their own.
+// kindOf returns a kind whose objects are handled by the given functions.
 func kindOf[T client.Object](object T, update, remove func(*State, T, time.Time)) kind {
 	untyped := func(f func(*State, T, time.Time)) func(*State, client.Object, time.Time) {
 		return func(s *State, o client.Object, now time.Time) { f(s, o.(T), now) }
@@ -135,8 +148,8 @@ func kindOf[T client.Object](object T, update, remove func(*State, T, time.Time)
 	return kind{object, untyped(update), untyped(remove)}
 }
 
-// tableOf is a kind whose objects are kept in a table. It calls changed when one comes, goes, or changes in a way that
-// matters.
+// tableOf returns a kind whose objects are kept in a table. It calls changed when one is added, deleted, or changes
+// in a way that matters.
 func tableOf[T client.Object](object T, in func(*State) *table[T], matters func(old, now T) bool,
 	changed func(*State, T),
 ) kind {
@@ -161,8 +174,9 @@ func otherGeneration[T client.Object](a, b T) bool {
 
 // Update takes in an object of one of these kinds, and ignores others: Pod, Node, NodeClaim, NodePool, DaemonSet,
 // LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass,
-// CSINode, Service, ENIConfig, and what says how many pods are to come: ReplicaSet, StatefulSet, Job,
-// ReplicationController and ResourceQuota. The object is kept: do not change it.
+// CSINode, Service, ENIConfig, the kinds of resource.k8s.io, the ConfigMap of the VPC CNI, and the kinds that say how
+// many pods will be created: ReplicaSet, StatefulSet, Job, ReplicationController and ResourceQuota. The object is
+// kept: do not change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

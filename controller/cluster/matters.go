@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// nodeMatters reports whether an update of a Node is more than a sign of life.
+// nodeMatters reports whether an update of a Node is more than a heartbeat.
 func nodeMatters(a, b *corev1.Node) bool {
 	aReady, aOK := translate.ReadySince(a)
 	bReady, bOK := translate.ReadySince(b)
@@ -39,7 +39,7 @@ func claimMatters(a, b *karpv1.NodeClaim) bool {
 		}, func(c string) bool { return conditionOf(a, c) != conditionOf(b, c) })
 }
 
-// conditionOf is a condition's status and reason as one text.
+// conditionOf returns a condition's status and reason as one text.
 func conditionOf(claim *karpv1.NodeClaim, name string) string {
 	if c := conditions.Of(claim, name); c != nil {
 		return string(c.Status) + " " + c.Reason

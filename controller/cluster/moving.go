@@ -8,14 +8,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// splitMoving takes the pods that must leave a node being removed off its record, so that they count as pending. A
-// node that is only tainted is not being removed: a taint alone is no reason to launch another node.
+// splitMoving removes from the record of a node being removed the pods that must leave it, so that they count as
+// pending. A node that is only tainted is not being removed: a taint alone is no reason to launch another node.
 func (s *State) splitMoving(m *node, now time.Time) {
 	m.moving = nil
 	if !s.nodes.going(m) {
 		return
 	}
-	// Budgets and annotations hold the pods up, but all of them leave in the end.
+	// Budgets and annotations delay the pods, but all of them leave in the end.
 	deadline := translate.HasDeadline(m.claim) || translate.Migrating(m.object)
 	var stay []*pod
 	for _, p := range m.pods {
@@ -29,7 +29,8 @@ func (s *State) splitMoving(m *node, now time.Time) {
 	m.pods = stay
 }
 
-// collectMoving gathers the pods that have to leave. Where there are none, as nearly always, it costs nothing.
+// collectMoving gathers the pods that must leave their nodes. If there are none, which is nearly always, it costs
+// nothing.
 func (s *State) collectMoving() {
 	var moving []*pod
 	for _, m := range s.nodes.ordered {
@@ -41,7 +42,7 @@ func (s *State) collectMoving() {
 	}
 }
 
-// renderPending merges the pods that wait with those that have to leave, both in order.
+// renderPending merges the waiting pods with those that must leave their nodes, both in order.
 func (s *State) renderPending() []model.Pod {
 	out := make([]model.Pod, 0, len(s.pods.waiting)+len(s.out.moving))
 	rest := s.out.moving
@@ -62,12 +63,12 @@ func (s *State) renderPending() []model.Pod {
 	return out
 }
 
-// model is the engine's form of the pod.
+// model returns the pod in the engine's form.
 func (p *pod) model() model.Pod {
 	return model.Pod{PodKey: p.Key, Shape: p.shape.index, Priority: p.Priority, Created: p.Created}
 }
 
-// leaving is the engine's form of a pod that has to leave its node.
+// leaving returns a pod that must leave its node in the engine's form.
 func (p *pod) leaving() model.Pod {
 	m := p.model()
 	m.From = p.Node

@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// going is a machine n with claim c that is being deleted.
+// going adds node n with claim c, which is being deleted.
 func going(w *State, change ...func(*karpv1.NodeClaim)) {
 	w.Update(nodeOf("n", 1))
 	c := claimOf("c", "n", 2)
@@ -28,7 +28,7 @@ func going(w *State, change ...func(*karpv1.NodeClaim)) {
 	w.Update(c)
 }
 
-// movers names the pods that have to leave, with the node they are on.
+// movers names the pods that have to be rescheduled, with the node they are on.
 func movers(s *model.Snapshot) string {
 	var out []string
 	for _, p := range s.Pending {
@@ -47,7 +47,7 @@ func budgetOf(name string, version int, app string, allowed int32) *policyv1.Pod
 	return b
 }
 
-// labelled is a pod on n with label app.
+// labelled returns a pod on n with label app.
 func labelled(name, app string, version int) *corev1.Pod {
 	p := podOf(name, "n", "1", version)
 	p.Labels = map[string]string{"app": app}
@@ -235,8 +235,8 @@ func TestTheClockAloneIsNewsToo(t *testing.T) {
 	}
 }
 
-// Between a pod that is driven off a machine that goes and its ReplicaSet's next one nobody waits; who plans then
-// overlooks it.
+// Between the eviction of a pod from a node being removed and the creation of its ReplicaSet's next pod, no pod is
+// pending. A plan made from such a snapshot overlooks the successor.
 func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	owned := func(name, node, kind, uid string, version int) *corev1.Pod {
 		p, yes := podOf(name, node, "1", version), true
@@ -310,8 +310,8 @@ func TestASnapshotOverlooksAPodWhoseSuccessorIsYetToCome(t *testing.T) {
 	want(false, d, "nobody comes")
 }
 
-// The room for a pod that was driven off is kept for its successor, though nobody waits yet: it is Expected until it
-// comes, or 10 s.
+// The capacity for an evicted pod is kept for its successor although no pod is pending yet: the successor is Expected
+// until it is created, or for 10 s.
 func TestASuccessorIsExpectedUntilItComes(t *testing.T) {
 	w, c := fresh()
 	going(w)

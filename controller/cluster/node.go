@@ -26,6 +26,7 @@ func (s *State) translate(m *node, now time.Time) {
 			_, ready := translate.ReadySince(m.object)
 			m.notReady = !ready
 		}
+		s.devices.equipNode(&m.base)
 	}
 	if m.staleBase || m.stalePods || (!m.wake.IsZero() && !now.Before(m.wake)) {
 		s.addPods(m, now)
@@ -78,7 +79,7 @@ func (s *State) addPods(m *node, now time.Time) {
 	m.shapes = s.shapes.epoch
 }
 
-// reindex gives the pods of a node the shape indices of the newest rendering.
+// reindex updates the shape indices of a node's pods to the newest rendering.
 func reindex(m *node) {
 	m.full.Pods = slices.Clone(m.full.Pods)
 	for i, p := range m.pods {

@@ -14,10 +14,11 @@ import (
 type imposed struct {
 	min, max  int64 // nodes
 	taints    []model.Taint
-	resources model.Resources // of each node, beside what its type has; those that are 0 are the type's
+	resources model.Resources // of each node, in place of those of its type; 0 = the type's
 }
 
-// SetGroup says which NodeGroup a node class is, by whose status its NodePools are limited; nil if it is none.
+// SetGroup sets the NodeGroup that a node class is, whose status limits its NodePools; nil, if the class is none,
+// changes nothing.
 func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
 	if group == nil {
 		return
@@ -27,7 +28,7 @@ func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
 	now := imposed{
 		min: int64(group.Status.MinSize), max: int64(group.Status.MaxSize), taints: translate.Taints(group.Status.Taints),
 	}
-	now.resources, _ = pl.names.Resources(group.Status.Resources) // what cannot be represented is of no use to pods
+	now.resources, _ = pl.names.Resources(group.Status.Resources) // pods cannot use what cannot be represented
 	old, known := pl.groups[class]
 	if known && old.min == now.min && old.max == now.max && slices.Equal(old.taints, now.taints) &&
 		old.resources == now.resources {
@@ -37,11 +38,14 @@ func (pl *pools) SetGroup(class cloud.ClassRef, group *v1alpha1.NodeGroup) {
 		pl.groups = map[cloud.ClassRef]imposed{}
 	}
 	pl.groups[class] = now
+	if old.resources != now.resources {
+		pl.recomplete(class)
+	}
 	pl.poke()
 }
 
-// SetPlacement says of which labels each instance of a node class gets one of several values, such as the partitions of
-// a placement group: pods may require one, or be spread over them.
+// SetPlacement sets the labels of which each instance of a node class gets one of several values, such as the
+// partitions of a placement group: pods may require one, or be spread over them.
 func (pl *pools) SetPlacement(class cloud.ClassRef, labels model.Requirements) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -55,8 +59,8 @@ func (pl *pools) SetPlacement(class cloud.ClassRef, labels model.Requirements) {
 	pl.poke()
 }
 
-// impose applies what the group of a pool's class imposes: the pool has no more nodes than the group may have, keeps as
-// many as the group must have, and must not take its nodes to be without the group's taints.
+// impose applies what the group of a pool's class imposes: the pool has no more nodes than the group may have, keeps
+// as many as the group must have, and must have the group's taints in its template.
 func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
 	if labels := pl.placements[class]; len(labels) > 0 {
 		p.Requirements = p.Requirements.And(labels)
@@ -77,7 +81,7 @@ func (pl *pools) impose(p *model.Pool, class cloud.ClassRef) {
 	}
 }
 
-// equip returns the types with the resources that the tags of a group give its nodes.
+// equip returns the types with the resources that a group's tags give its nodes.
 func (pl *pools) equip(class cloud.ClassRef, types []model.InstanceType) []model.InstanceType {
 	more := pl.groups[class].resources
 	if more == (model.Resources{}) {
@@ -99,7 +103,7 @@ func equip(r *model.Resources, more model.Resources) {
 	}
 }
 
-// Equip gives an instance of a node class the resources that the tags of its group give its nodes.
+// Equip adds to an instance of a node class the resources that the tags of its group give its nodes.
 func (pl *pools) Equip(class cloud.ClassRef, i *cloud.Instance) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// groupOf is a NodeGroup of one to two nodes.
+// groupOf returns a NodeGroup of one to two nodes.
 func groupOf(change func(*v1alpha1.NodeGroupStatus)) *v1alpha1.NodeGroup {
 	g := &v1alpha1.NodeGroup{Status: v1alpha1.NodeGroupStatus{MinSize: 1, MaxSize: 2}}
 	if change != nil {
@@ -22,7 +22,7 @@ func groupOf(change func(*v1alpha1.NodeGroupStatus)) *v1alpha1.NodeGroup {
 	return g
 }
 
-// A pool of a group has no more nodes than the group's maximum, and keeps as many as its minimum.
+// A pool of a group has at most the group's maximum of nodes, and keeps at least its minimum.
 func TestAGroupLimitsItsPool(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))
@@ -46,7 +46,8 @@ func TestAGroupLimitsItsPool(t *testing.T) {
 	}
 }
 
-// Pods must not be taken to tolerate what they do not: a pool without its group's taint launches nothing.
+// A pool without its group's taint launches nothing: pods would be taken to tolerate taints that they do not
+// tolerate.
 func TestAPoolHasItsGroupsTaints(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))
@@ -65,25 +66,30 @@ func TestAPoolHasItsGroupsTaints(t *testing.T) {
 	}
 }
 
-// What a group's tags say that nodes have, its types have, and its instances before their Nodes say so.
+// Resources from a group's tags count for its types, and for its instances until their Nodes report them. New tags
+// count although the catalogue stays the same.
 func TestTagsGiveResources(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))
-	w.SetGroup(class, groupOf(func(g *v1alpha1.NodeGroupStatus) {
-		g.Resources = corev1.ResourceList{
-			"nvidia.com/gpu": resource.MustParse("2"), "ephemeral-storage": resource.MustParse("7Gi"),
+	types := types1()
+	for _, n := range []string{"2", "4"} {
+		w.SetGroup(class, groupOf(func(g *v1alpha1.NodeGroupStatus) {
+			g.Resources = corev1.ResourceList{
+				"nvidia.com/gpu": resource.MustParse(n), "ephemeral-storage": resource.MustParse("7Gi"),
+			}
+		}))
+		w.SetCatalog(class, types, "")
+		it := &w.Snapshot().Pools[0].Types[0]
+		i := cloud.Instance{Capacity: it.Capacity}
+		w.Equip(class, &i)
+		want := resource.MustParse(n)
+		for _, r := range []*model.Resources{&it.Capacity, &it.Allocatable, &i.Capacity, &i.Allocatable} {
+			if r[model.NvidiaGPU] != want.Value() || r[model.EphemeralStorage] != 7<<30 {
+				t.Errorf("with %s GPUs: %v", n, *r)
+			}
 		}
-	}))
-	w.SetCatalog(class, types1(), "")
-	it := &w.Snapshot().Pools[0].Types[0]
-	i := cloud.Instance{Capacity: it.Capacity}
-	w.Equip(class, &i)
-	for _, r := range []*model.Resources{&it.Capacity, &it.Allocatable, &i.Capacity, &i.Allocatable} {
-		if r[model.NvidiaGPU] != 2 || r[model.EphemeralStorage] != 7<<30 {
-			t.Errorf("%v", *r)
+		if types1()[0].Capacity[model.CPU] != it.Capacity[model.CPU] {
+			t.Error("other resources have changed")
 		}
-	}
-	if types1()[0].Capacity[model.CPU] != it.Capacity[model.CPU] {
-		t.Error("other resources have changed")
 	}
 }

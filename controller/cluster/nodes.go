@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// node is a Node, a NodeClaim, or both if they are of the same instance.
+// node is a Node, a NodeClaim, or both if they belong to the same instance.
 type node struct {
 	object *corev1.Node
 	claim  *karpv1.NodeClaim
@@ -19,30 +19,30 @@ type node struct {
 	base     model.Node // translated, without pods
 	notReady bool
 	full     model.Node // with pods
-	pods     []*pod     // beside full.Pods
-	moving   []*pod     // have to leave; no longer among pods
+	pods     []*pod     // parallel to full.Pods
+	moving   []*pod     // must leave; no longer among pods
 	shapes   int        // epoch of the shape indices in full.Pods
-	wake     time.Time  // when full changes by itself, zero if it does not
+	wake     time.Time  // when full changes without an event, zero if it does not
 
 	staleBase, stalePods bool
 }
 
-// nodes pairs Nodes with NodeClaims: a Node and a NodeClaim with the same provider ID are one record. Of several with
-// the same ID the first of each by name are paired.
+// nodes pairs Nodes with NodeClaims: a Node and a NodeClaim with the same provider ID are one record. If several have
+// the same ID, the first of each by name are paired.
 type nodes struct {
 	*hub
 	objects  *objects
 	byName   map[string]*node        // by Node name
 	unpaired map[string]*node        // NodeClaims that no Node belongs to, by claim name
-	written  map[types.UID]time.Time // NodeClaims that we wrote and the watch has not shown, since when
-	ending   map[types.UID]time.Time // NodeClaims whose deletion we requested and the watch has not shown, since when
+	written  map[types.UID]time.Time // NodeClaims that this process wrote and the watch has not shown, since when
+	ending   map[types.UID]time.Time // NodeClaims whose deletion was requested and the watch has not shown, since when
 	expiring map[types.UID]bool      // NodeClaims that expire before another node for their pods could boot
 
 	nodesOf, claimsOf map[string]map[string]bool // by provider ID: names
 	nodeID, claimID   map[string]string          // by name: provider ID
 	byInstance        map[string]string          // by instance ID: provider ID
 
-	stale   bool // some record is
+	stale   bool // some record is stale
 	ordered []*node
 }
 
@@ -102,7 +102,7 @@ func (ns *nodes) deleteNode(o *corev1.Node, now time.Time) bool {
 	return true
 }
 
-// updateClaim reports whether the claim was news.
+// updateClaim reports whether the claim was newer than the known one.
 func (ns *nodes) updateClaim(o *karpv1.NodeClaim, now time.Time) bool {
 	old := ns.objects.claims.live[keyOf(o)]
 	if !ns.objects.claims.put(o, now) {
@@ -152,8 +152,8 @@ func (ns *nodes) removeClaim(name string) {
 	ns.poke()
 }
 
-// going reports whether the node is being deleted or about to expire, is a victim of a command, is left by a migration,
-// or is being taken away by the cloud.
+// going reports whether the node is being removed: it is being deleted or about to expire, is a victim of a command,
+// is being left by a migration, or is being reclaimed by the cloud.
 func (ns *nodes) going(m *node) bool {
 	if !m.base.Deleting || m.object == nil {
 		return false

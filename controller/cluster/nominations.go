@@ -11,13 +11,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// nominated is how long a node stays needed after the last plan that gave a pod a place there, and how long the
-// successor of a pod that was evicted is waited for: between the two there is an instant in which nobody waits
+// nominated is how long a node stays needed after the last plan that placed a pod there, and how long the successor
+// of an evicted pod is awaited: in between there is a moment in which no pod waits
 // (sigs.k8s.io/karpenter/pkg/controllers/disruption, at least 10 s).
 const nominated = 10 * time.Second
 
-// nominations are where plans place pods: nominees are the nodes, by the names that snapshots have for them: zero
-// while the newest plan does, else the end of the time for which they still count.
+// nominations records where plans place pods. nominees are the nodes, by their names in snapshots: the zero time
+// while the newest plan nominates a node, otherwise the time until which it still counts.
 type nominations struct {
 	*hub
 	objects    *objects
@@ -28,8 +28,8 @@ type nominations struct {
 	promisedOn map[string][]model.PodKey // by NodeClaim, nil = to be made
 }
 
-// Nominate says on which nodes the newest plan places pods, by their names in the snapshot, and which pods that wait
-// have their place on a node that is not ready yet, by the NodeClaim.
+// Nominate records on which nodes the newest plan places pods, by their names in the snapshot, and, for each waiting
+// pod that has its place on a node that is not ready yet, the node's NodeClaim.
 func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
@@ -52,7 +52,7 @@ func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey
 	}
 }
 
-// Promised are the pods that have their place on the claim's node by the newest plan, by namespace and name.
+// Promised returns the pods that the newest plan places on the claim's node, by namespace and name.
 func (nm *nominations) Promised(claim string) []model.PodKey {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
@@ -70,9 +70,9 @@ func (nm *nominations) Promised(claim string) []model.PodKey {
 	return nm.promisedOn[claim]
 }
 
-// Contested reports whether other pods than those with their place on the claim's node may take it: others wait, and
-// not all that wait are alike. Of pods that are alike whichever come first may have the node, since the next one that
-// becomes ready is as good for the rest.
+// Contested reports whether pods other than those planned for the claim's node may take it: others wait, and not all
+// waiting pods are alike. Among pods that are alike, whichever comes first may have the node, since the next node
+// that becomes ready is as good for the rest.
 func (nm *nominations) Contested(claim string) bool {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
@@ -87,7 +87,7 @@ func (nm *nominations) Contested(claim string) bool {
 	return false
 }
 
-// inherit gives the place of a pod that was expected to the pod that came.
+// inherit gives the place of an expected pod to the pod that was created.
 func (nm *nominations) inherit(expected, came model.PodKey) {
 	if claim, ok := nm.promised[expected]; ok {
 		delete(nm.promised, expected)
@@ -95,7 +95,7 @@ func (nm *nominations) inherit(expected, came model.PodKey) {
 	}
 }
 
-// promisedNode is the node on which the newest plan gives the pod its place, if that is not ready yet.
+// promisedNode returns the node on which the newest plan places the pod, if that node is not ready yet.
 func (nm *nominations) promisedNode(key model.PodKey) string {
 	if claim, ok := nm.promised[key]; ok {
 		if m := nm.nodes.ofClaim(claim); m != nil {
@@ -105,8 +105,9 @@ func (nm *nominations) promisedNode(key model.PodKey) string {
 	return ""
 }
 
-// nominated is the node on which a pod that waits has its place, by the name that snapshots have for it; "" for none.
-// What no plan of this process says is said by the pod, as long as the Node is not ready: a former one nominated it.
+// nominated returns the node on which a waiting pod has its place, by the node's name in snapshots; "" for none. If
+// no plan of this process has placed the pod, its nomination by a former process counts as long as the Node is not
+// ready.
 func (nm *nominations) nominated(p *pod) string {
 	if _, ok := nm.promised[p.Key]; ok {
 		return nm.promisedNode(p.Key)

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Between the eviction of a pod and the next of its name nobody waits: the machine that was made ready for it must not
-// look as if nobody needed it.
+// Between the eviction of a pod and the creation of its successor, no pod is pending: the node that was launched for
+// the pod must not look unneeded.
 func TestAMachineStaysNeededForAMomentAfterTheLastPlanThatUsedIt(t *testing.T) {
 	c := clock.NewVirtual(noon)
 	w := New(Options{Clock: c})
@@ -34,7 +34,7 @@ func TestAMachineStaysNeededForAMomentAfterTheLastPlanThatUsedIt(t *testing.T) {
 	}
 }
 
-// A pod that was promised a machine says so in snapshots, by what the machine is called: the claim, later the Node.
+// A snapshot nominates a promised pod to the claim, and to the Node once there is one.
 func TestAPromisedMachineIsInTheSnapshotByItsName(t *testing.T) {
 	c := clock.NewVirtual(noon)
 	w := New(Options{Clock: c})
@@ -71,7 +71,8 @@ func TestAPromisedMachineIsInTheSnapshotByItsName(t *testing.T) {
 	}
 }
 
-// A node is contested if a pod of another sort waits that may take the room of those that it was launched for.
+// A node is contested if another pending pod, of a different shape, may take the capacity of the pods it was launched
+// for.
 func TestANodeIsContestedByPodsOfOtherSorts(t *testing.T) {
 	w := New(Options{Clock: clock.NewVirtual(noon)})
 	w.Update(claimOf("claim", "", 1))

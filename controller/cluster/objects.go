@@ -20,11 +20,11 @@ import (
 // forgetAfter is how long a deleted object's UID is remembered: longer than any event can be late.
 const forgetAfter = 10 * time.Minute
 
-// table is the newest known state of each object of one kind, whatever order its events come in. The zero value is
-// ready.
+// table holds the newest known state of each object of one kind, in whatever order events arrive. The zero value is
+// ready to use.
 type table[T client.Object] struct {
 	live   map[types.NamespacedName]T
-	gone   map[types.UID]time.Time // deleted; an event about them is late
+	gone   map[types.UID]time.Time // deleted; later events about them are late
 	sorted []T                     // live, by name; nil = to be sorted
 }
 
@@ -32,8 +32,8 @@ func keyOf(o client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// put keeps the object unless it is old news, and reports whether it was kept. A different object of the same name
-// replaces the one before it.
+// put keeps the object unless it is outdated, and reports whether it was kept. A different object of the same name
+// replaces the previous one.
 func (t *table[T]) put(o T, now time.Time) bool {
 	if _, gone := t.gone[o.GetUID()]; gone && o.GetUID() != "" {
 		return false
@@ -56,7 +56,7 @@ func (t *table[T]) put(o T, now time.Time) bool {
 	return true
 }
 
-// drop notes that the object is deleted for good, and reports whether it was known.
+// drop records that the object was deleted, and reports whether it was known.
 func (t *table[T]) drop(o T, now time.Time) bool {
 	t.bury(o.GetUID(), now)
 	key := keyOf(o)
@@ -85,8 +85,8 @@ func (t *table[T]) bury(uid types.UID, now time.Time) {
 	t.gone[uid] = now
 }
 
-// version is an object's resource version as a number, 0 if it has none. Kubernetes promises since 1.35 that they can
-// be compared within a kind.
+// version returns an object's resource version as a number, 0 if it has none. Since 1.35, Kubernetes guarantees that
+// resource versions can be compared within a kind.
 func version(o client.Object) uint64 {
 	v, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
 	if err != nil {
@@ -95,7 +95,7 @@ func version(o client.Object) uint64 {
 	return v
 }
 
-// objects is the newest known state of every object.
+// objects holds the newest known state of every object.
 type objects struct {
 	*hub
 	pods        table[*corev1.Pod]
@@ -109,42 +109,42 @@ type objects struct {
 	list []model.Namespace // of snapshots, by name; nil = to be made
 }
 
-// Claim is a NodeClaim by name, nil if there is none.
+// Claim returns a NodeClaim by name, nil if there is none.
 func (os *objects) Claim(name string) *karpv1.NodeClaim {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.claims.live[clusterKey(name)]
 }
 
-// Claims is all NodeClaims, by name.
+// Claims returns all NodeClaims, by name.
 func (os *objects) Claims() []*karpv1.NodeClaim {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.claims.byName()
 }
 
-// NodePool is a NodePool by name, nil if there is none.
+// NodePool returns a NodePool by name, nil if there is none.
 func (os *objects) NodePool(name string) *karpv1.NodePool {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.pools.live[clusterKey(name)]
 }
 
-// NodePools is all NodePools, by name.
+// NodePools returns all NodePools, by name.
 func (os *objects) NodePools() []*karpv1.NodePool {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.pools.byName()
 }
 
-// Node is a Node by name, nil if there is none.
+// Node returns a Node by name, nil if there is none.
 func (os *objects) Node(name string) *corev1.Node {
 	os.mu.Lock()
 	defer os.mu.Unlock()
 	return os.nodes.live[clusterKey(name)]
 }
 
-// Pods is all pods of a namespace, by name.
+// Pods returns all pods of a namespace, by name.
 func (os *objects) Pods(namespace string) []*corev1.Pod {
 	os.mu.Lock()
 	defer os.mu.Unlock()
@@ -158,7 +158,7 @@ func (os *objects) Pods(namespace string) []*corev1.Pod {
 	return out
 }
 
-// Pod is a pod by namespace and name, nil if there is none.
+// Pod returns a pod by namespace and name, nil if there is none.
 func (os *objects) Pod(key types.NamespacedName) *corev1.Pod {
 	os.mu.Lock()
 	defer os.mu.Unlock()

@@ -9,36 +9,37 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Back-off of an offering that the cloud had no capacity for: the first, and the longest.
+// Back-off of an offering for which the cloud had no capacity: the first and the longest.
 const (
 	firstBackoff = 45 * time.Second
 	MostBackoff  = 10 * time.Minute
 )
 
-// backoff is one offering's.
+// backoff is the back-off of one offering.
 type backoff struct {
 	until time.Time
 	wait  time.Duration
 }
 
-// exhaustedKey is an offering for launches of a class; of all classes, if that is the zero value.
+// exhaustedKey is an offering for launches of a class, or of all classes if class is the zero value.
 type exhaustedKey struct {
 	class cloud.ClassRef
 	model.OfferingKey
 }
 
-// offerings are those that the cloud had no capacity for lately, and those in zones from which traffic is shifted away.
+// offerings tracks the offerings for which the cloud recently had no capacity, and the zones from which traffic is
+// shifted away.
 type offerings struct {
 	*hub
 	exhausted map[exhaustedKey]backoff
-	shifted   map[string]time.Time // zones, and until when; the zero time if nobody knows
-	version   int                  // counts changes of what is exhausted
+	shifted   map[string]time.Time // zones, and until when; the zero time if unknown
+	version   int                  // counts changes
 	next      time.Time            // the earliest end of a back-off, zero if there is none
 }
 
-// MarkExhausted takes offerings out of the next snapshots, of pools of one class or, if that is the zero value, of all:
-// for 45 s the first time, twice as long each time that it happens again, at most 10 minutes. Saying it again while
-// they are out changes nothing.
+// MarkExhausted makes offerings unavailable in the next snapshots, for pools of one class or, if class is the zero
+// value, of all: for 45 s the first time, twice as long each further time, at most 10 minutes. Marking them again
+// while they are unavailable changes nothing.
 func (o *offerings) MarkExhausted(class cloud.ClassRef, keys []model.OfferingKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -65,7 +66,8 @@ func (o *offerings) MarkExhausted(class cloud.ClassRef, keys []model.OfferingKey
 	}
 }
 
-// MarkAvailable says that an offering could be had for a class: it counts again and its back-off starts anew.
+// MarkAvailable records that the cloud had capacity for an offering of a class: the offering counts again and its
+// back-off starts anew.
 func (o *offerings) MarkAvailable(class cloud.ClassRef, key model.OfferingKey) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,8 +82,8 @@ func (o *offerings) MarkAvailable(class cloud.ClassRef, key model.OfferingKey) {
 	}
 }
 
-// SetShiftedZones says from which zones traffic is shifted away, and until when: their offerings are out of the next
-// snapshots. The map is kept: do not change it.
+// SetShiftedZones sets the zones from which traffic is shifted away, and until when: their offerings are unavailable
+// in the next snapshots. The map is kept: do not change it.
 func (o *offerings) SetShiftedZones(zones map[string]time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +95,8 @@ func (o *offerings) SetShiftedZones(zones map[string]time.Time) {
 	o.poke()
 }
 
-// BackIn is how long it is until the first of these offerings is tried again for a class; 0 if one is not exhausted.
+// BackIn returns how long it is until the first of these offerings is tried again for a class; 0 if one is not
+// exhausted.
 func (o *offerings) BackIn(class cloud.ClassRef, keys []model.OfferingKey) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,12 +107,13 @@ func (o *offerings) BackIn(class cloud.ClassRef, keys []model.OfferingKey) time.
 	return least
 }
 
-// until is when an offering counts again for a class; the zero time, or one that has passed, if it does.
+// until returns when an offering becomes available again for a class; the zero time, or a past one, if it is
+// available.
 func (o *offerings) until(class cloud.ClassRef, k model.OfferingKey) time.Time {
 	return later(o.exhausted[exhaustedKey{class, k}].until, o.exhausted[exhaustedKey{OfferingKey: k}].until)
 }
 
-// Unavailable is the offerings that are exhausted now for a class. The map is the caller's.
+// Unavailable returns the offerings that are exhausted now for a class. The caller owns the map.
 func (o *offerings) Unavailable(class cloud.ClassRef) map[model.OfferingKey]bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +127,7 @@ func (o *offerings) Unavailable(class cloud.ClassRef) map[model.OfferingKey]bool
 	return out
 }
 
-// changed counts a change and finds out when the next one comes by itself.
+// changed counts a change and finds the earliest end of a back-off.
 func (o *offerings) changed(now time.Time) {
 	o.version++
 	o.next = time.Time{}
@@ -137,14 +141,14 @@ func (o *offerings) changed(now time.Time) {
 	}
 }
 
-// tick notes back-offs that have ended.
+// tick handles back-offs that have ended.
 func (o *offerings) tick(now time.Time) {
 	if !o.next.IsZero() && !now.Before(o.next) {
 		o.changed(now)
 	}
 }
 
-// mark is the types of a class with their exhausted and shifted offerings marked; types without any are shared.
+// mark returns the types of a class with their exhausted and shifted offerings marked; types without any are shared.
 func (o *offerings) mark(class cloud.ClassRef, types []model.InstanceType, now time.Time) []model.InstanceType {
 	if o.next.IsZero() && len(o.shifted) == 0 {
 		return types

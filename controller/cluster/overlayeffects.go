@@ -14,21 +14,21 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// overlaidPool is what overlays look at in a NodePool.
+// overlaidPool is the part of a NodePool that overlays depend on.
 type overlaidPool struct {
 	Name   string
 	Labels map[string]string // of its template
 	Types  []model.InstanceType
 }
 
-// OverlayEffect is what overlays make of a pool's types.
+// OverlayEffect is the effect of overlays on a pool's types.
 type OverlayEffect struct {
-	Types    []model.InstanceType // as they are with the overlays; types that none is about are shared
+	Types    []model.InstanceType // with the overlays applied; types to which none applies are shared
 	Prices   map[model.OfferingKey]model.Price
-	Capacity map[string]model.Resources // by type: what is there besides
+	Capacity map[string]model.Resources // by type: the resources that overlays set
 }
 
-// OverlayVerdict is what is wrong with an overlay; no Reason if nothing is.
+// OverlayVerdict says what is wrong with an overlay; Reason is empty if nothing is.
 type OverlayVerdict struct{ Reason, Message string }
 
 // Reasons of the condition ValidationSucceeded, as upstream writes them.
@@ -38,9 +38,9 @@ const (
 )
 
 // evaluateOverlays applies the overlays to each pool: by weight descending, then by name descending, the first that
-// sets the price of an offering or a resource of a type wins. One that sets what another of the same weight has set
-// conflicts with it and is ignored everywhere (sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay). Pools that no
-// overlay matches are not in the result.
+// sets the price of an offering or a resource of a type wins. An overlay that sets what another of the same weight
+// has set conflicts with it and is ignored everywhere (sigs.k8s.io/karpenter/pkg/controllers/nodeoverlay). The result
+// omits pools that no overlay matches.
 func evaluateOverlays(names *translate.Names, pools []overlaidPool,
 	objects []*v1alpha1.NodeOverlay) (map[string]*OverlayEffect,
 	map[string]OverlayVerdict,
@@ -68,8 +68,7 @@ func weight(o *v1alpha1.NodeOverlay) int32 {
 	return *o.Spec.Weight
 }
 
-// statement is what an overlay says of one thing, and the overlays of the lowest weight so far that say something of
-// it.
+// statement is the value set for a price or a resource, and the overlay of the lowest weight so far that sets it.
 type statement[T any] struct {
 	value  T
 	by     string
@@ -81,7 +80,7 @@ type resourceKey struct {
 	resource int
 }
 
-// statements are what was said of one pool's types.
+// statements are the values set for one pool's types.
 type statements struct {
 	prices   map[model.OfferingKey]statement[model.Price]
 	capacity map[resourceKey]statement[int64]
@@ -93,7 +92,7 @@ type evaluation struct {
 	said  []statements
 }
 
-// add takes an overlay in, or says why not.
+// add applies an overlay, or says why it cannot.
 func (e *evaluation) add(o *v1alpha1.NodeOverlay) OverlayVerdict {
 	x, err := e.read(o)
 	if err != nil {
@@ -112,7 +111,7 @@ func (e *evaluation) add(o *v1alpha1.NodeOverlay) OverlayVerdict {
 	return OverlayVerdict{}
 }
 
-// conflict is what the overlay says of a pool that another of its weight has said; "" if nothing is.
+// conflict describes what the overlay sets for a pool that another of its weight has set; "" if nothing.
 func (e *evaluation) conflict(i int, x *overlay, matches map[string][]model.Offering) string {
 	said := &e.said[i]
 	what := func(by, thing, typ string) string {
@@ -136,7 +135,7 @@ func (e *evaluation) conflict(i int, x *overlay, matches map[string][]model.Offe
 	return ""
 }
 
-// state notes what the overlay says of a pool; what was said before stands.
+// state records what the overlay sets for a pool; values set earlier stand.
 func (e *evaluation) state(i int, x *overlay, matches map[string][]model.Offering) {
 	said := &e.said[i]
 	if said.prices == nil {
@@ -164,8 +163,8 @@ func (e *evaluation) state(i int, x *overlay, matches map[string][]model.Offerin
 	}
 }
 
-// matches are the offerings that the overlay is about, by type: what type, pool and offering say must satisfy its
-// requirements.
+// matches returns the offerings that the overlay applies to, by type: the labels of type, pool and offering must
+// satisfy its requirements.
 func (x *overlay) matches(p *overlaidPool) map[string][]model.Offering {
 	own := translate.Labels(p.Labels).And(model.Requirements{model.OneOf(karpv1.NodePoolLabelKey, p.Name)})
 	out := map[string][]model.Offering{}
@@ -183,7 +182,7 @@ func (x *overlay) matches(p *overlaidPool) map[string][]model.Offering {
 	return out
 }
 
-// effect is what was said of a pool, put into its types; nil if nothing was.
+// effect applies the recorded values to a pool's types; nil if there are none.
 func (e *evaluation) effect(i int) *OverlayEffect {
 	said := &e.said[i]
 	if len(said.prices)+len(said.capacity) == 0 {
@@ -212,7 +211,7 @@ func (e *evaluation) effect(i int) *OverlayEffect {
 	return f
 }
 
-// priced are the offerings with other prices; the same slice if there are none.
+// priced returns the offerings with their new prices; the same slice if there are none.
 func priced(typ string, offerings []model.Offering, prices map[model.OfferingKey]model.Price) []model.Offering {
 	out := offerings
 	for i, f := range offerings {
@@ -228,5 +227,5 @@ func priced(typ string, offerings []model.Offering, prices map[model.OfferingKey
 	return out
 }
 
-// validate asks the contract's own checks, which look at keys, operators and values.
+// validate runs the contract's own checks of keys, operators and values.
 func validate(o *v1alpha1.NodeOverlay) error { return o.RuntimeValidate(context.Background()) }

@@ -12,7 +12,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// overlaid is what NodeOverlays make of pools. It is found out anew when an overlay, a pool or a catalogue changes.
+// overlaid is the effect of NodeOverlays on pools. It is evaluated anew when an overlay, a pool or a catalogue
+// changes.
 type overlaid struct {
 	*hub
 	objects   *objects
@@ -28,7 +29,7 @@ type overlaid struct {
 	verdicts map[string]OverlayVerdict // by overlay
 }
 
-// invalidate has the effects of overlays evaluated again.
+// invalidate makes the effects of overlays be evaluated again.
 func (ov *overlaid) invalidate() {
 	ov.stale = true
 	ov.poke()
@@ -52,12 +53,12 @@ func (ov *overlaid) overlay() {
 		ov.effects, ov.verdicts = evaluateOverlays(ov.names, pools, ov.known.byName())
 	}
 	if len(before)+len(ov.effects) > 0 && !reflect.DeepEqual(before, ov.effects) {
-		ov.nodes.touchAll() // their prices
+		ov.nodes.touchAll() // their prices may have changed
 	}
 }
 
-// overlaidTypes are what a pool of a class is offered, with overlays applied and exhausted offerings marked; false if
-// no overlay is about the pool.
+// overlaidTypes returns the types that a pool of a class is offered, with overlays applied and exhausted offerings
+// marked; false if no overlay applies to the pool.
 func (ov *overlaid) overlaidTypes(pool string, class cloud.ClassRef, now time.Time) ([]model.InstanceType, bool) {
 	f := ov.effects[pool]
 	if f == nil {
@@ -71,15 +72,15 @@ func (ov *overlaid) overlaidTypes(pool string, class cloud.ClassRef, now time.Ti
 	return c.marked, true
 }
 
-// OverlayVerdicts says of each NodeOverlay what is wrong with it, as of the newest snapshot. The map is shared: do
-// not change it.
+// OverlayVerdicts returns the verdict on each NodeOverlay as of the newest snapshot. The map is shared: do not change
+// it.
 func (ov *overlaid) OverlayVerdicts() map[string]OverlayVerdict {
 	ov.mu.Lock()
 	defer ov.mu.Unlock()
 	return ov.verdicts
 }
 
-// Overlaid is what overlays say of a pool's types beside the cloud, nil if nothing. It is shared: do not change it.
+// Overlaid returns the effect of overlays on a pool's types, nil if there is none. It is shared: do not change it.
 func (ov *overlaid) Overlaid(pool string) *OverlayEffect {
 	ov.mu.Lock()
 	defer ov.mu.Unlock()
@@ -87,7 +88,7 @@ func (ov *overlaid) Overlaid(pool string) *OverlayEffect {
 	return ov.effects[pool]
 }
 
-// OverlayAnnotations are those of a claim for one of these types of a pool, as Karpenter writes them.
+// OverlayAnnotations returns the annotations of a claim for one of these types of a pool, as Karpenter writes them.
 func (ov *overlaid) OverlayAnnotations(pool string, types []string) map[string]string {
 	f := ov.Overlaid(pool)
 	if f == nil {
@@ -108,7 +109,7 @@ func (ov *overlaid) OverlayAnnotations(pool string, types []string) map[string]s
 	return out
 }
 
-// overlaidPrice is what an overlay says that a node costs, and whether one does.
+// overlaidPrice returns the price that an overlay sets for a node, and whether one does.
 func (ov *overlaid) overlaidPrice(n *model.Node, claim *karpv1.NodeClaim) (model.Price, bool) {
 	pool := n.Pool
 	if claim != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// market sells two types in two zones, on demand at $0.10 and $0.20, spot at half of it.
+// market returns two types in two zones, on demand at $0.10 and $0.20, spot at half that price.
 func market() []model.InstanceType {
 	var out []model.InstanceType
 	for i, name := range []string{"c5.large", "c5.xlarge"} {
@@ -41,7 +41,7 @@ func overlaidPools() []overlaidPool {
 	}
 }
 
-// overlayOf makes an overlay; price, adjustment and capacity are left out if "", requirements are key=value.
+// overlayOf returns an overlay; price, adjustment and capacity are left out if "", requirements are key=value.
 func overlayOf(name string, weight int32, price, adjust, gpus string, requirements ...string) *v1alpha1.NodeOverlay {
 	o := &v1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if weight > 0 {
@@ -160,7 +160,8 @@ func TestTheHeavierOverlayWins(t *testing.T) {
 }
 
 func TestOverlaysOfOneWeightMustNotSayTheSameThing(t *testing.T) {
-	// By name descending: z is first, y conflicts with it and is left out everywhere, x is about something else.
+	// By name in descending order: z comes first, y conflicts with it and is left out everywhere, x sets something
+	// else.
 	y := overlayOf("y", 3, "2", "", "2", "node.kubernetes.io/instance-type=c5.large")
 	effects, verdicts := evaluateOverlays(translate.NewNames(), overlaidPools(), []*v1alpha1.NodeOverlay{
 		overlayOf("x", 3, "", "", "1"), y, overlayOf("z", 3, "1", "", "", "team=x"),

@@ -12,11 +12,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// overlay is a NodeOverlay as it is applied.
+// overlay is a NodeOverlay in the form in which it is applied.
 type overlay struct {
 	name               string
 	weight             int32
-	ofType             model.Requirements // of what type and pool decide, and of the offering as far as the type says it
+	ofType             model.Requirements // all others, checked against type and pool
 	zone, capacityType model.Requirement
 	price              func(model.Price) model.Price // nil: prices stay
 	capacity           map[int]int64                 // by resource
@@ -86,12 +86,12 @@ func (e *evaluation) readCapacity(x *overlay, o *v1alpha1.NodeOverlay) error {
 	return nil
 }
 
-// zoneID is a label of the AWS provider: offerings are known by the name of their zone.
+// zoneID is a label of the AWS provider; offerings are identified by the name of their zone.
 const zoneID = "topology.k8s.aws/zone-id"
 
 func anything(key string) model.Requirement { return model.Requirement{Key: key, Complement: true} }
 
-// adjustment reads +n, -n, +n% and -n%.
+// adjustment parses +n, -n, +n% and -n%.
 func adjustment(text string) (func(model.Price) model.Price, error) {
 	number, percent := strings.CutSuffix(text, "%")
 	n, err := amount(number)
@@ -105,7 +105,7 @@ func adjustment(text string) (func(model.Price) model.Price, error) {
 	return func(p model.Price) model.Price { return toPrice(float64(p) + n*1e6) }, nil
 }
 
-// amount reads a decimal number, nothing more exotic.
+// amount parses a plain decimal number.
 func amount(text string) (float64, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("0123456789.+-", r) }) {
 		return 0, errors.New("not a decimal number")
@@ -113,16 +113,15 @@ func amount(text string) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// mostPrice is more than any machine costs, in millionths of a dollar: sums of thousands still fit.
+// mostPrice exceeds the price of any instance, in millionths of a dollar; sums of thousands of it still fit.
 const mostPrice = 1e12
 
-// toPrice rounds to millionths of a dollar. What would be free costs a millionth: a price of 0 means that it is not
-// known.
+// toPrice rounds to millionths of a dollar. Free becomes a millionth, since a price of 0 means unknown.
 func toPrice(millionths float64) model.Price {
 	return model.Price(math.Round(min(max(millionths, 1), mostPrice)))
 }
 
-// with is the resources with others in place of some.
+// with returns r with the positive amounts of more in place of its own.
 func (e *evaluation) with(r, more model.Resources) model.Resources {
 	for i, n := range more {
 		if n > 0 {
@@ -132,7 +131,7 @@ func (e *evaluation) with(r, more model.Resources) model.Resources {
 	return r
 }
 
-// hugePages is how much memory huge pages take from what pods may request otherwise.
+// hugePages returns how much memory huge pages take from what pods may otherwise request.
 func (e *evaluation) hugePages(r model.Resources) int64 {
 	total := int64(0)
 	for i, name := range e.names.List() {

@@ -14,31 +14,31 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// owner is a controller of pods, such as a ReplicaSet, as far as its pods and its own object have been seen.
+// owner is a controller of pods, such as a ReplicaSet, as known from its pods and its own object.
 type owner struct {
 	read      bool // its object has been seen
 	name      types.NamespacedName
-	desired   int // pods that it wants to be there, as its spec says
-	remaining int // of a Job: pods that have yet to succeed, by its status; -1 = no end
+	desired   int // pods that it should have, by its spec
+	remaining int // of a Job: pods that have yet to succeed, by its status; -1 = unlimited
 	active    int // its pods that are neither terminating nor finished, whatever their scheduler
 	succeeded int // its pods that have succeeded and still exist
-	done      int // of a Job: how many have succeeded by its status
+	done      int // of a Job: succeeded pods, by its status
 	failing   bool
-	progress  time.Time // when its newest pod was created, it was, or it was seen to want more
+	progress  time.Time // when it or its newest pod was created, or it was seen to want more
 }
 
-// owners are the controllers of pods. What an owner wants and has not created yet is expected: ReplicaSets and Jobs
-// create 1, 2, 4, 8 … pods, one batch after another (k8s.io/kubernetes pkg/controller/replicaset, slowStartBatch), and
-// nodes are to be sized for all of them.
+// owners are the controllers of pods. Pods that an owner wants and has not created yet are expected: ReplicaSets and
+// Jobs create 1, 2, 4, 8 … pods, one batch after another (k8s.io/kubernetes pkg/controller/replicaset,
+// slowStartBatch), and nodes should be sized for all of them.
 type owners struct {
 	*hub
 	objects *objects
 	pods    *pods
 	by      map[types.UID]*owner
 
-	expected []model.Pod               // what the last snapshot has
+	expected []model.Pod               // as in the last snapshot
 	keys     map[string][]model.PodKey // the same by owner's UID
-	until    time.Time                 // when an owner counts as stuck if it creates nothing, zero if none is expected to
+	until    time.Time                 // when an owner that creates nothing counts as stuck, zero if no pods are expected
 }
 
 func (os *owners) of(uid types.UID) *owner {
@@ -50,13 +50,13 @@ func (os *owners) of(uid types.UID) *owner {
 	return o
 }
 
-// recount replaces what a pod was by what it is; nil for one that did not exist, or is gone.
+// recount replaces the previous state of a pod by its new one; nil for a pod that did not exist or is gone.
 func (os *owners) recount(before, now *corev1.Pod) {
 	os.count(before, -1)
 	os.count(now, 1)
 }
 
-// count adds a pod to those of its owner, or with -1 takes it away; nil counts nothing.
+// count adds a pod to its owner's counts, or removes it if n is -1; nil counts nothing.
 func (os *owners) count(pod *corev1.Pod, n int) {
 	if pod == nil {
 		return
@@ -80,7 +80,7 @@ func (os *owners) count(pod *corev1.Pod, n int) {
 	}
 }
 
-// update notes what the owner's object says.
+// update records what the owner's object says.
 func (os *owners) update(object metav1.Object, now time.Time, says owner) {
 	o := os.of(object.GetUID())
 	before := *o
@@ -109,7 +109,7 @@ func (os *owners) forget(object metav1.Object) {
 	}
 }
 
-// missing is how many pods the owner has yet to create.
+// missing returns how many pods the owner has yet to create.
 func (o *owner) missing() int {
 	if !o.read || o.failing {
 		return 0
@@ -121,7 +121,7 @@ func (o *owner) missing() int {
 	return max(wants-o.active, 0)
 }
 
-// expects is how many pods of a Job the last snapshot expects.
+// expects returns how many pods of a Job the last snapshot expects.
 func (os *owners) expects(job types.NamespacedName) (n int) {
 	for uid, keys := range os.keys {
 		if o := os.by[types.UID(uid)]; o != nil && o.name == job {
@@ -157,8 +157,8 @@ func (os *owners) updateReplicationController(o *corev1.ReplicationController, n
 	os.update(o, now, says)
 }
 
-// updateStatefulSet expects pods of a StatefulSet only if it creates them in parallel: otherwise the next one comes
-// when the one before it is ready, which takes longer than a node.
+// updateStatefulSet expects pods of a StatefulSet only if it creates them in parallel: otherwise each pod is created
+// when the one before it is ready, which takes longer than launching a node.
 func (os *owners) updateStatefulSet(o *appsv1.StatefulSet, now time.Time) {
 	says := owner{remaining: -1}
 	if o.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
@@ -173,7 +173,7 @@ func (os *owners) updateJob(o *batchv1.Job, now time.Time) {
 	case o.Spec.Completions != nil:
 		says.remaining = int(*o.Spec.Completions) - says.done
 	case o.Status.Succeeded > 0:
-		says.desired = 0 // a work queue whose first pod has succeeded gets no more
+		says.desired = 0 // a work queue creates no more pods once one has succeeded
 	}
 	if o.Spec.Suspend != nil && *o.Spec.Suspend {
 		says.desired = 0
@@ -186,7 +186,8 @@ func (os *owners) updateJob(o *batchv1.Job, now time.Time) {
 	os.update(o, now, says)
 }
 
-// renderExpected is Snapshot.Expected: the successors of evicted pods, and what else owners have yet to create.
+// renderExpected returns Snapshot.Expected: the successors of evicted pods, and the other pods that owners have yet
+// to create.
 func (s *State) renderExpected(now time.Time) []model.Pod {
 	due := s.successors.renderExpected()
 	successors := map[string]int{}
@@ -205,9 +206,9 @@ func (s *State) renderExpected(now time.Time) []model.Pod {
 	return both
 }
 
-// render is what Snapshot.Expected has beside the successors of evicted pods: as many pods as the owners of waiting
-// pods have yet to create and their namespaces' quotas allow, like the newest that waits. An owner that creates nothing
-// for as long as nominated is stuck, and no more is expected of it.
+// render returns what Snapshot.Expected has beside the successors of evicted pods: for each owner of waiting pods, as
+// many pods like its newest waiting one as it has yet to create and as its namespace's quotas allow. An owner that
+// has created nothing for the duration nominated is stuck, and no more pods are expected of it.
 func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]int, now time.Time) []model.Pod {
 	os.until, os.keys = time.Time{}, map[string][]model.PodKey{}
 	newest := map[types.UID]*pod{}
@@ -249,8 +250,8 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 	return os.expected
 }
 
-// expect makes the pods that an owner has yet to create. Their numbers count on from the pods there are: one that comes
-// takes the first number, and what was planned for it.
+// expect makes the pods that an owner has yet to create. Their numbers continue after its existing pods: a pod that
+// is created takes the first number, and what was planned for it.
 func (os *owners) expect(nm *nominations, o *owner, uid string, like *pod, n int) []model.Pod {
 	out := make([]model.Pod, n)
 	for i := range out {
@@ -263,7 +264,7 @@ func (os *owners) expect(nm *nominations, o *owner, uid string, like *pod, n int
 	return out
 }
 
-// arrived gives a pod that was expected the place of the first expected one of its owner.
+// arrived gives a newly created pod the place of its owner's first expected pod.
 func (os *owners) arrived(nm *nominations, p *pod) {
 	keys := os.keys[string(p.Owner)]
 	if p.Owner == "" || len(keys) == 0 {

@@ -19,7 +19,9 @@ import (
 
 func ownedBy(kind, uid, name, node string, version int) *corev1.Pod {
 	p, yes := podOf(name, node, "1", version), true
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: uid, UID: types.UID(uid), Controller: &yes}}
+	p.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: selecting[kind], Kind: kind, Name: uid, UID: types.UID(uid), Controller: &yes,
+	}}
 	p.CreationTimestamp = metav1.Time{Time: noon.Add(time.Minute)}
 	return p
 }
@@ -101,6 +103,10 @@ func TestWhatOwnersHaveYetToCreateIsExpected(t *testing.T) {
 		{"two quotas", replicaSet(9, false, 1), "3 4", append(two, quotaOf("q", "pods", "7", 9),
 			quotaOf("r", "requests.cpu", "4500m", 10))},
 		{"a quota that is used up", replicaSet(5, false, 1), "", append(two, quotaOf("q", "cpu", "1", 9))},
+		{"a quota for existing pods counts one that has ended", jobOf(9, 100, 0, false), "3", append(two, finished,
+			quotaOf("q", "count/pods", "4", 9))},
+		{"a quota for pods that run does not", jobOf(9, 100, 0, false), "3 4", append(two, finished,
+			quotaOf("q", "pods", "4", 9))},
 	} {
 		w, _ := fresh()
 		for _, o := range append(x.objects[:len(x.objects):len(x.objects)], x.owner) {

@@ -11,8 +11,8 @@ import (
 	facts "github.com/nodeless/nodeless/catalog"
 )
 
-// join makes the first Node and the first NodeClaim with a provider ID one record, and every other one a record of
-// its own.
+// join makes one record of the first Node and the first NodeClaim with a provider ID, and a separate record of every
+// other one.
 func (ns *nodes) join(id string) {
 	if id == "" {
 		return
@@ -42,7 +42,7 @@ func (ns *nodes) join(id string) {
 	}
 }
 
-// unpair makes the NodeClaim a record of its own.
+// unpair gives the NodeClaim a record of its own.
 func (ns *nodes) unpair(o *karpv1.NodeClaim) {
 	m := ns.unpaired[o.Name]
 	if m == nil {
@@ -53,7 +53,7 @@ func (ns *nodes) unpair(o *karpv1.NodeClaim) {
 	m.claim = o
 }
 
-// setID notes the provider ID of a Node or claim, "" for none, and returns the one it had before.
+// setID records the provider ID of a Node or claim, "" for none, and returns the previous one.
 func setID(ids map[string]string, of map[string]map[string]bool, name, id string) string {
 	old := ids[name]
 	if old == id {
@@ -96,8 +96,8 @@ func (ns *nodes) ofClaim(claim string) *node {
 	return nil
 }
 
-// ClaimByProviderID returns the NodeClaim with this status.providerID, nil if there is none; the first by name of
-// several.
+// ClaimByProviderID returns the NodeClaim with this status.providerID, the first by name if there are several; nil if
+// there is none.
 func (ns *nodes) ClaimByProviderID(id string) *karpv1.NodeClaim {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()

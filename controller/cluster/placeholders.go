@@ -14,14 +14,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// virtual is the room that one owner wants to be kept free: pods of one shape that nobody created.
+// virtual is the capacity that one owner wants to keep free: pods of one shape that do not exist.
 type virtual struct {
 	shape *shape
-	pods  []model.Pod          // but for the index of the shape
-	job   types.NamespacedName // the Job whose pods take the room; zero if no pods do
+	pods  []model.Pod          // without the index of the shape
+	job   types.NamespacedName // the Job whose pods use the capacity; zero if none do
 	came  int                  // how many pods of the Job have been created
-	last  time.Time            // when the last of them was
-	yield int                  // how many pods of the Job the last snapshot expects, which take the room, too
+	last  time.Time            // when the last of them was created
+	yield int                  // how many pods of the Job the last snapshot expects; they use the capacity, too
 }
 
 // placeholders are the virtual pods of all owners.
@@ -39,8 +39,8 @@ func newPlaceholders(h *hub, ps *pods) *placeholders {
 	return ps.placeholders
 }
 
-// SetVirtual puts so many placeholders like the template into the next snapshots, in place of those that the owner
-// had; 0 takes them away. Their names and UIDs are the template's with a number behind, their time of creation is the
+// SetVirtual puts count placeholders like the template into the next snapshots, in place of the owner's previous
+// ones; 0 removes them. Their names and UIDs are the template's with a number appended, their creation time is the
 // template's.
 func (ph *placeholders) SetVirtual(owner types.NamespacedName, template *corev1.Pod, count int) {
 	ph.mu.Lock()
@@ -48,9 +48,9 @@ func (ph *placeholders) SetVirtual(owner types.NamespacedName, template *corev1.
 	ph.set(owner, template, max(count, 0), types.NamespacedName{})
 }
 
-// Await is SetVirtual for the pods of a Job that is yet to be created. Each pod of the Job takes the room of one
-// placeholder, which is gone from the very snapshot that has the pod. The pods are counted, see Came, until the owner
-// awaits another Job; with a count of 0, too.
+// Await is SetVirtual for the pods of a Job that is yet to be created. Each pod of the Job replaces one placeholder,
+// which disappears in the very snapshot in which the pod appears. The pods are counted, see Came, until the owner
+// awaits another Job, even if count is 0.
 func (ph *placeholders) Await(owner types.NamespacedName, template *corev1.Pod, count int, job types.NamespacedName) {
 	ph.mu.Lock()
 	defer ph.mu.Unlock()
@@ -111,7 +111,7 @@ func (ph *placeholders) set(owner types.NamespacedName, template *corev1.Pod, co
 	ph.poke()
 }
 
-// count counts the pods of the Job that there are.
+// count counts the existing pods of the Job.
 func (ph *placeholders) count(v *virtual) {
 	for _, p := range ph.pods.objects.pods.live {
 		if creatorOf(p) == v.job {
@@ -128,7 +128,7 @@ func (v *virtual) add(p *corev1.Pod) {
 	}
 }
 
-// arrived takes note of a pod, and of what there was of that name before, nil if nothing.
+// arrived records a pod. before is the previous pod of that name, nil if there was none.
 func (ph *placeholders) arrived(before, p *corev1.Pod) {
 	if len(ph.awaited) == 0 || before != nil && before.UID == p.UID {
 		return
@@ -172,7 +172,7 @@ func virtualPods(template *corev1.Pod, count int) []model.Pod {
 	return out
 }
 
-// yieldToExpected has placeholders stand for no pods that are expected of their Jobs.
+// yieldToExpected removes as many placeholders of a Job as pods are expected of it.
 func (ph *placeholders) yieldToExpected() {
 	for job, v := range ph.awaited {
 		if n := ph.pods.owners.expects(job); len(v.pods) > 0 && n != v.yield {
@@ -186,7 +186,7 @@ func PlaceholderOwner(p model.PodKey) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name[:max(strings.LastIndexByte(p.Name, '-'), 0)]}
 }
 
-// addVirtual puts the placeholders among the pods that wait, in the order of Snapshot.Pending.
+// addVirtual inserts the placeholders among the waiting pods, in the order of Snapshot.Pending.
 func (ph *placeholders) addVirtual(pending []model.Pod) []model.Pod {
 	if len(ph.byOwner) == 0 {
 		return pending
@@ -204,8 +204,8 @@ func (ph *placeholders) addVirtual(pending []model.Pod) []model.Pod {
 	return pending
 }
 
-// Instead returns the cluster as it is now, with so many placeholders like the template in place of all pods that wait.
-// Of the order of Shapes nothing is promised.
+// Instead returns a snapshot of the current cluster in which count placeholders like the template replace all waiting
+// pods. The order of Shapes is unspecified.
 func (s *State) Instead(template *corev1.Pod, count int) *model.Snapshot {
 	s.mu.Lock()
 	m, _ := s.storage.shapeOf(template)

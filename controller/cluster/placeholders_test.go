@@ -13,7 +13,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// The pods that a Job has yet to create are expected once one of its pods waits: no placeholders stand for them, too.
+// The pods that a Job has yet to create are Expected once one of its pods is pending; they have no placeholders as
+// well.
 func TestPlaceholdersYieldToExpectedPods(t *testing.T) {
 	w := New(Options{Clock: clock.NewVirtual(noon)})
 	job := &batchv1.Job{ObjectMeta: meta("report-28", 1), Spec: batchv1.JobSpec{Parallelism: ptr.To[int32](4)}}
@@ -33,7 +34,7 @@ func TestPlaceholdersYieldToExpectedPods(t *testing.T) {
 	}
 }
 
-// Pods of an awaited Job take the place of placeholders, in the very snapshot in which they are first seen.
+// Pods of an awaited Job replace placeholders in the very snapshot in which they first appear.
 func TestAwaitedPodsTakeThePlaceOfPlaceholders(t *testing.T) {
 	w := New(Options{Clock: clock.NewVirtual(noon)})
 	owner := types.NamespacedName{Namespace: "default", Name: "cronjob/report"}

@@ -19,11 +19,11 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// podNetwork is custom networking of the VPC CNI: the ENIConfigs, and what the cloud says of their subnets.
+// podNetwork is the custom networking of the VPC CNI: the ENIConfigs, and what the cloud says about their subnets.
 type podNetwork struct {
 	configs table[*vpccni.ENIConfig]
 	subnets map[string]cloud.Subnet // that exist
-	asked   map[string]bool         // IDs about which the cloud was asked
+	asked   map[string]bool         // IDs that the cloud was queried for
 }
 
 // customized reports whether custom networking applies to the nodes of a class. EKS Auto Mode has none.
@@ -31,7 +31,7 @@ func (sn *subnets) customized(class cloud.ClassRef) bool {
 	return sn.cni != nil && sn.cni.CustomNetwork && class.Group != eksv1.GroupVersion.Group
 }
 
-// ReservedENIs returns how many interfaces of each node hold no pods because of custom networking.
+// ReservedENIs returns how many network interfaces of each node hold no pods because of custom networking.
 func (s *State) ReservedENIs() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +41,7 @@ func (s *State) ReservedENIs() int {
 	return 0
 }
 
-// CNI returns how the VPC CNI gives pods addresses; nil if that is not known.
+// CNI returns how the VPC CNI assigns addresses to pods; nil if unknown.
 func (s *State) CNI() *facts.CNI {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *State) PodSubnets() (ids []string) {
 	return slices.Compact(ids)
 }
 
-// SetPodSubnets says which of the subnets of these IDs exist, and how many addresses are free in them.
+// SetPodSubnets sets which of the subnets with these IDs exist, and how many addresses are free in them.
 func (s *State) SetPodSubnets(ids []string, found []cloud.Subnet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *State) SetPodSubnets(ids []string, found []cloud.Subnet) {
 	}
 }
 
-// podSubnet returns the subnet of the pods of nodes with these labels and annotations in a zone, or what is wrong with
-// their ENIConfig; neither as long as the cloud was not asked.
+// podSubnet returns the subnet for the pods of nodes with these labels and annotations in a zone, or what is wrong
+// with their ENIConfig; neither until the cloud has been queried.
 func (sn *subnets) podSubnet(zone string, labels, annotations map[string]string) (id, problem string) {
 	labels = maps.Clone(labels)
 	if labels == nil {
@@ -111,8 +111,8 @@ func (sn *subnets) podSubnet(zone string, labels, annotations map[string]string)
 	return c.Spec.Subnet, ""
 }
 
-// podSubnetsOf returns the IDs of the subnets from which pods of nodes with these labels and annotations get addresses,
-// in all zones of their class that they may be in, and what is wrong with their ENIConfigs.
+// podSubnetsOf returns the IDs of the subnets that give addresses to pods of nodes with these labels and annotations,
+// in all zones of their class that in reports, and what is wrong with their ENIConfigs.
 func (sn *subnets) podSubnetsOf(class cloud.ClassRef, labels, annotations map[string]string, in func(zone string) bool,
 ) (ids, problems []string) {
 	ids = []string{}
@@ -135,7 +135,7 @@ func (sn *subnets) podSubnetsOf(class cloud.ClassRef, labels, annotations map[st
 	return slices.Compact(ids), problems
 }
 
-// networkOf returns the subnets that limit what a NodePool launches; nil if nothing is known of them. If it has none,
+// networkOf returns the subnets that limit the launches of a NodePool; nil if they are unknown. If it has none,
 // notReady says why.
 func (sn *subnets) networkOf(np *karpv1.NodePool) (ids []string, notReady string) {
 	class := ClassRef(np.Spec.Template.Spec.NodeClassRef)
@@ -149,7 +149,7 @@ func (sn *subnets) networkOf(np *karpv1.NodePool) (ids []string, notReady string
 	return ids, ""
 }
 
-// templateLabels returns the labels that all nodes of a NodePool have, as far as its template determines them.
+// templateLabels returns the labels that a NodePool's template determines for all its nodes.
 func templateLabels(np *karpv1.NodePool) map[string]string {
 	out := maps.Clone(np.Spec.Template.Labels)
 	if out == nil {
@@ -177,24 +177,28 @@ func zonesOf(np *karpv1.NodePool) func(zone string) bool {
 	}
 }
 
-// PodNetworkProblems says what is wrong with the ENIConfigs of a NodePool's nodes, by zone.
-func (s *State) PodNetworkProblems(pool string) []string {
+// PodNetworkProblems returns what is wrong with the ENIConfigs of a NodePool's nodes, by zone, or why their pods on
+// Windows get no addresses; reason is one word for it.
+func (s *State) PodNetworkProblems(pool string) (reason string, problems []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	np := s.objects.pools.live[clusterKey(pool)]
 	if np == nil {
-		return nil
+		return "", nil
 	}
 	class := ClassRef(np.Spec.Template.Spec.NodeClassRef)
-	if !s.subnets.customized(class) {
-		return nil
+	if text := s.subnets.windows.lacks(s.pools.catalogs[class].types); text != "" {
+		return "WindowsIPAMDisabled", []string{text}
 	}
-	_, problems := s.subnets.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
-	return problems
+	if !s.subnets.customized(class) {
+		return "", nil
+	}
+	_, problems = s.subnets.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
+	return "ENIConfigUnusable", problems
 }
 
-// UnkeptTarget says which warm target of the VPC CNI none of the types that a NodePool allows can keep; "" if one can,
-// or it is not known.
+// UnkeptTarget describes a warm target of the VPC CNI that none of the types allowed by a NodePool can keep; "" if
+// one can, or it is unknown.
 func (s *State) UnkeptTarget(pool string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +208,7 @@ func (s *State) UnkeptTarget(pool string) string {
 	}
 	all := s.pools.catalogs[ClassRef(np.Spec.Template.Spec.NodeClassRef)].types
 	unkept := func(t model.InstanceType) (variable string, value, most int) {
-		if of, ok := facts.Lookup(t.Name); ok {
+		if of, ok := facts.Lookup(t.Name); ok && t.Capacity[model.PrivateIPv4] == 0 {
 			return s.subnets.cni.Unkept(of)
 		}
 		return "", 0, 0
@@ -212,7 +216,7 @@ func (s *State) UnkeptTarget(pool string) string {
 	if !slices.ContainsFunc(all, func(t model.InstanceType) bool { variable, _, _ := unkept(t); return variable != "" }) {
 		return ""
 	}
-	p, _ := s.names.Pool(np, translate.PoolState{Now: s.clock.Now(), Types: all}) // of an invalid pool nothing is known
+	p, _ := s.names.Pool(np, translate.PoolState{Now: s.clock.Now(), Types: all}) // nothing is known of an invalid pool
 	count, target, best, name := 0, "", -1, ""
 	for t := range rules.NewView(&p, nil).Eligible.All() {
 		variable, value, most := unkept(all[t])
@@ -232,7 +236,7 @@ func (s *State) UnkeptTarget(pool string) string {
 		"most %d", target, reason.Count(count, "instance type"), name, best, best)
 }
 
-// isAuto reports whether the nodes of a NodePool are EKS Auto Mode's, whose VPC CNI is their own.
+// isAuto reports whether the nodes of a NodePool belong to EKS Auto Mode, which has its own VPC CNI.
 func isAuto(np *karpv1.NodePool) bool {
 	return ClassRef(np.Spec.Template.Spec.NodeClassRef).Group == eksv1.GroupVersion.Group
 }

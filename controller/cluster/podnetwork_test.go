@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// customNetwork is the VPC CNI under custom networking, where the zone names the ENIConfig.
+// customNetwork is the environment of the VPC CNI under custom networking, with the zone as the ENIConfig's name.
 func customNetwork(version int) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", Value: "true"},
@@ -28,8 +28,8 @@ func eniConfig(name, subnet string, version int) *vpccni.ENIConfig {
 	return c
 }
 
-// Under custom networking what limits a pool are the subnets of its nodes' ENIConfigs. A zone without one that can be
-// used gets no node, and a pool without any is not ready; both say which field to correct.
+// Under custom networking the subnets of the nodes' ENIConfigs limit a pool. A zone without a usable ENIConfig gets
+// no node, and a pool without any is not ready; both messages name the field to correct.
 func TestPodsTakeAddressesOfTheirENIConfigsSubnet(t *testing.T) {
 	w, c := fresh()
 	w.Update(poolOf("p", 1))
@@ -43,7 +43,8 @@ func TestPodsTakeAddressesOfTheirENIConfigsSubnet(t *testing.T) {
 	}
 	says := func(notReady string, subnets []string, problems ...string) {
 		t.Helper()
-		s, got := w.Snapshot(), w.PodNetworkProblems("p")
+		s := w.Snapshot()
+		_, got := w.PodNetworkProblems("p")
 		if p := &s.Pools[0]; !strings.Contains(p.NotReady, notReady) || (p.NotReady == "") != (notReady == "") ||
 			p.Subnets == nil || !slices.Equal(p.Subnets, subnets) {
 			t.Errorf("subnets %v, not ready: %q; want %v and %q", p.Subnets, p.NotReady, subnets, notReady)
@@ -76,7 +77,7 @@ func TestPodsTakeAddressesOfTheirENIConfigsSubnet(t *testing.T) {
 	})
 	says("", []string{"pods-1", "pods-2"})
 
-	// Its first interface is not in the subnet of the pods: two of ten addresses at most.
+	// The first interface is not in the pods' subnet, which leaves at most two interfaces of ten addresses.
 	steps := []model.AddressStep{{Pods: 0, Addresses: 10}, {Pods: 18, Addresses: 20}}
 	if s := w.Snapshot(); !slices.Equal(s.Pools[0].Types[0].Addresses, steps) || s.Pools[0].Types[0].Unaddressed != 9 {
 		t.Errorf("steps %v, %d pods without an address", s.Pools[0].Types[0].Addresses, s.Pools[0].Types[0].Unaddressed)
@@ -106,7 +107,8 @@ func TestPodsTakeAddressesOfTheirENIConfigsSubnet(t *testing.T) {
 	says("", []string{"pods-2"}, `ENIConfig "z"`)
 }
 
-// A label of the template names the ENIConfig; nodes without one have the one called default. EKS Auto Mode knows none.
+// A label of the template names the ENIConfig; nodes without the label use the one called default. EKS Auto Mode has
+// none.
 func TestWhichENIConfigNodesHave(t *testing.T) {
 	w, c := fresh()
 	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: eksv1.Kind, Name: "default"}
@@ -130,13 +132,13 @@ func TestWhichENIConfigNodesHave(t *testing.T) {
 			t.Errorf("pool %s takes addresses of %v, want %v", p.Name, p.Subnets, want)
 		}
 	}
-	if got := w.PodNetworkProblems("plain"); len(got) != 1 || !strings.Contains(got[0], "set ENI_CONFIG_LABEL_DEF") {
+	if _, got := w.PodNetworkProblems("plain"); len(got) != 1 || !strings.Contains(got[0], "set ENI_CONFIG_LABEL_DEF") {
 		t.Errorf("of a pool whose nodes name none: %q", got)
 	}
 }
 
-// A warm target above what the interfaces of every allowed type hold is said with the variable and the most that it can
-// be; a pool with a type that can keep it, and EKS Auto Mode's, have nothing to say.
+// If no allowed type's interfaces can hold a warm target, a message names the variable and its maximum. There is none
+// for a pool with a type that can hold it, nor for pools of EKS Auto Mode.
 func TestWarmTargetsThatNoTypeCanKeep(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))

@@ -13,17 +13,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// pod is a pod that waits or has its place.
+// pod is a waiting or a bound pod.
 type pod struct {
 	translate.Pod
 	generation int64
 	shape      *shape
-	needs      []need // of which the shape was made, beside the pod
+	needs      []need // objects that the shape depends on, beside the pod
 	budgets    []*budget
-	unready    bool // says that it is not ready; kept up to date while a budget asks for it
+	unready    bool // the pod says that it is not ready; kept up to date while a budget depends on it
 }
 
-// pods are the pods that wait or have their place.
+// pods are the waiting and the bound pods.
 type pods struct {
 	*hub
 	objects     *objects
@@ -40,13 +40,13 @@ type pods struct {
 	placeholders *placeholders
 	all          map[types.NamespacedName]*pod
 	waiting      []*pod            // by Created, Namespace, Name
-	places       map[string]*place // by node name, also of nodes not known yet
+	places       map[string]*place // by node name, including nodes not known yet
 }
 
-// place is what is on a node.
+// place holds the pods of a node.
 type place struct {
 	pods map[types.NamespacedName]*pod
-	left time.Time // when a pod that counts was last seen to go
+	left time.Time // when a pod that counts was last seen to leave
 }
 
 func comparePods(a, b *pod) int {
@@ -58,7 +58,7 @@ func compareKeys(a, b *pod) int {
 		cmp.Compare(a.Key.UID, b.Key.UID))
 }
 
-// updatePod brings a pod up to date.
+// updatePod takes in a new state of a pod.
 func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	key := keyOf(o)
 	before := ps.objects.pods.live[key]
@@ -69,7 +69,7 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	old, info := ps.all[key], ps.storage.spread.config.ReadPod(o)
 	ps.missing.noteLacking(key, info.WaitsFor(), &info)
 	sameSpec := old != nil && o.Generation != 0 && old.generation == o.Generation && old.Key == info.Key &&
-		maps.Equal(before.Labels, o.Labels) && !old.Resizing && !info.Resizing
+		maps.Equal(before.Labels, o.Labels) && !old.Resizing && !info.Resizing && len(o.Spec.ResourceClaims) == 0
 	if sameSpec && old.Pod == info {
 		ps.budgets.readiness(old, o)
 		return
@@ -89,14 +89,14 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 }
 
 // replace puts a pod in the place of the one of that name, nil if there is none. A pod without a shape neither waits
-// nor has a place.
+// nor is bound.
 func (ps *pods) replace(key types.NamespacedName, old, next *pod, now time.Time) {
 	other := old == nil || old.Key != next.Key
 	if old != nil {
 		if next.Deleting || other {
 			ps.successors.expectSuccessor(old, now)
 		}
-		ps.unlink(key, old, other, now)
+		ps.unlink(key, old, other || next.shape == nil, now)
 	}
 	if other {
 		ps.successors.succeed(next.Maker, now)
@@ -125,10 +125,11 @@ func (ps *pods) deletePod(o *corev1.Pod, now time.Time) {
 	}
 }
 
-// link puts a pod where it belongs: to those that wait, or on its node.
+// link adds a pod to the waiting pods or to its node.
 func (ps *pods) link(key types.NamespacedName, p *pod) {
 	ps.all[key] = p
 	ps.storage.use(p)
+	ps.sharersChanged(p)
 	ps.jobs.join(p)
 	ps.budgets.cover(p, ps.objects.pods.live[key].Labels)
 	if p.Node == "" {
@@ -146,17 +147,20 @@ func (ps *pods) link(key types.NamespacedName, p *pod) {
 	ps.nodes.touchPods(p.Node)
 }
 
-// dropPlace forgets a node that is gone and has no pods.
+// dropPlace forgets a deleted node that has no pods.
 func (ps *pods) dropPlace(node string) {
 	if at := ps.places[node]; at != nil && len(at.pods) == 0 {
 		delete(ps.places, node)
 	}
 }
 
-// unlink takes a pod away; gone means that it left, not that it comes back in another state.
+// unlink removes a pod; gone says that it has left, not that it will be linked again in another state.
 func (ps *pods) unlink(key types.NamespacedName, p *pod, gone bool, now time.Time) {
 	delete(ps.all, key)
 	ps.storage.unuse(p)
+	if gone {
+		ps.sharersChanged(p)
+	}
 	ps.jobs.leave(p)
 	p.uncover()
 	ps.shapes.release(p.shape)
@@ -178,7 +182,7 @@ func (ps *pods) unlink(key types.NamespacedName, p *pod, gone bool, now time.Tim
 	ps.nodes.touchPods(p.Node)
 }
 
-// PodsOnNode is the pods bound to a node, by namespace and name, terminal ones included.
+// PodsOnNode returns the pods bound to a node, by namespace and name, including terminal ones.
 func (ps *pods) PodsOnNode(node string) []*corev1.Pod {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // catalog is what a node class offers.
 type catalog struct {
 	given    []model.InstanceType
-	types    []model.InstanceType // with what they take from subnets
+	types    []model.InstanceType // given with what complete adds
 	notReady string
 	stale    bool // the class has changed since: see ClassChanged
 
@@ -38,10 +38,11 @@ type pools struct {
 	pauses       *pauses
 	overlaid     *overlaid
 	subnets      *subnets
+	devices      *devices
 	noStatic     bool
 }
 
-// usage is what a pool's nodes add up to.
+// usage sums up the nodes of a pool.
 type usage struct {
 	resources       model.Resources
 	nodes           int64
@@ -53,8 +54,8 @@ func (pl *pools) poolChanged(o *karpv1.NodePool) {
 	pl.overlaid.invalidate()
 }
 
-// price finds what a node costs by an overlay, else in the catalog of its claim's node class, else of its pool's; 0
-// if unknown.
+// price returns the price of a node from an overlay, else from the catalogue of its claim's node class, else of its
+// pool's; 0 if unknown.
 func (pl *pools) price(n *model.Node, claim *karpv1.NodeClaim) model.Price {
 	if price, other := pl.overlaid.overlaidPrice(n, claim); other {
 		return price
@@ -98,7 +99,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			notReady = "its node class " + class.Name + " has changed, and what it offers now is not known yet"
 		}
 		network, lacks := pl.subnets.networkOf(np)
-		notReady = cmp.Or(notReady, lacks)
+		notReady = cmp.Or(notReady, lacks, pl.subnets.windows.lacks(c.types))
 		if notReady == "" {
 			notReady = pl.failures.backsOff(np, class, now)
 		}
@@ -135,8 +136,8 @@ func ClassRef(ref *karpv1.NodeClassReference) cloud.ClassRef {
 	return cloud.ClassRef{Group: ref.Group, Kind: ref.Kind, Name: ref.Name}
 }
 
-// SetCatalog says what a node class offers. A reason why it is not ready is shown to pods that wait for it, "" if it
-// is. The slice is kept: do not change it.
+// SetCatalog sets what a node class offers. notReady says why the class is not ready, "" if it is; pods that wait for
+// it are shown the reason. The slice is kept: do not change it.
 func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, notReady string) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -151,13 +152,24 @@ func (pl *pools) SetCatalog(class cloud.ClassRef, types []model.InstanceType, no
 	pl.overlaid.invalidate()
 }
 
-// complete adds what is known of a class's types beside its catalogue: capacity reservations, the resources of a
-// group, and what nodes take from subnets.
+// complete adds what a class's types have beside its catalogue: capacity reservations, the resources of a group,
+// devices, and what nodes take from subnets.
 func (pl *pools) complete(class cloud.ClassRef, given []model.InstanceType) []model.InstanceType {
-	return pl.subnets.address(class, pl.equip(class, model.WithReserved(given, pl.reservations[class].list)))
+	types := pl.equip(class, model.WithReserved(given, pl.reservations[class].list))
+	return pl.subnets.address(class, pl.devices.expect(types))
 }
 
-// readdress finds out again what types take from subnets.
+// recomplete recomputes what complete adds to the types of a class whose reservations or group have changed.
+func (pl *pools) recomplete(class cloud.ClassRef) {
+	if c, known := pl.catalogs[class]; known {
+		c.types, c.marked = pl.complete(class, c.given), nil
+		pl.catalogs[class] = c
+	}
+	pl.nodes.touchAll()
+	pl.overlaid.invalidate()
+}
+
+// readdress recomputes what complete adds to the types, such as devices and addresses.
 func (pl *pools) readdress() {
 	for class, c := range pl.catalogs {
 		c.types, c.marked = pl.complete(class, c.given), nil

@@ -20,10 +20,10 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// criticalPriority is the least priority of Kubernetes' critical classes (k8s.io/kubernetes/pkg/apis/scheduling).
+// criticalPriority is the lowest priority of Kubernetes' critical classes (k8s.io/kubernetes/pkg/apis/scheduling).
 const criticalPriority = 2_000_000_000
 
-// updateDaemonSet takes in a DaemonSet. Of its status only how far the VPC CNI has rolled matters.
+// updateDaemonSet takes in a DaemonSet. Of its status, only the progress of the VPC CNI's rollout matters.
 func (s *State) updateDaemonSet(ds *appsv1.DaemonSet, now time.Time) {
 	old, known := s.objects.daemonSets.live[keyOf(ds)]
 	switch {
@@ -39,8 +39,8 @@ func (sn *subnets) cniDaemonSet() *appsv1.DaemonSet {
 	return sn.objects.daemonSets.live[types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: facts.CNIContainer}]
 }
 
-// unsettled says why pods should not be moved now, "" if they may be: where the VPC CNI restarts, a pod that starts
-// gets no address until it is back, and where critical pods wait, moving others takes what they wait for.
+// unsettled returns why pods should not be moved now, "" if they may be: where the VPC CNI restarts, a starting pod
+// gets no address until it is back, and where critical pods wait, moving others takes the capacity they wait for.
 func (s *State) unsettled() string {
 	if text := s.subnets.rolling(); text != "" {
 		return text
@@ -58,8 +58,9 @@ func (s *State) unsettled() string {
 		reason.Some(critical, 3))
 }
 
-// rolling says how far the VPC CNI's DaemonSet has rolled, "" if it has. Nodes that are not ready do not count, since
-// no pod of theirs is; and once it has rolled, nodes that come later get its new pods without rolling.
+// rolling describes the progress of the VPC CNI's rollout, "" if it is complete. Nodes that are not ready do not
+// count, since none of their pods is ready; and once the rollout is complete, later nodes get the new pods without
+// one.
 func (sn *subnets) rolling() string {
 	ds := sn.cniDaemonSet()
 	if sn.cni == nil || ds == nil || ds.Status.ObservedGeneration == 0 || sn.rolled == ds.Generation ||
@@ -85,8 +86,8 @@ func (sn *subnets) rolling() string {
 		reason.Count(int(want), "node"))
 }
 
-// ClassChanged has the pools of a class launch nothing until SetCatalog says what it offers now. An enforced preflight
-// needs that: nodes drift as soon as their class changes, and what would replace them has to be known.
+// ClassChanged keeps the pools of a class from launching until SetCatalog says what the class offers now. An enforced
+// preflight needs that: nodes drift as soon as their class changes, and their replacements must be known.
 func (pl *pools) ClassChanged(class cloud.ClassRef) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -97,8 +98,8 @@ func (pl *pools) ClassChanged(class cloud.ClassRef) {
 	}
 }
 
-// Preflight says about a claim that was decided on before its class or the VPC CNI changed whether it has to wait until
-// that is known, and whether its node would have too few addresses for its pods.
+// Preflight checks a claim that was decided on before its class or the VPC CNI changed: whether it must wait until
+// the change is known, and whether its node would have too few addresses for its pods.
 func (s *State) Preflight(claim *karpv1.NodeClaim) (wait, fails bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,17 +113,18 @@ func (s *State) Preflight(claim *karpv1.NodeClaim) (wait, fails bool) {
 	return c.stale, fails
 }
 
-// unaddressed returns how many pods that a Node takes would have no address.
+// unaddressed returns how many of the pods that a Node accepts would have no address.
 func (sn *subnets) unaddressed(n *model.Node) int64 {
 	t, ok := facts.Lookup(n.Type)
-	if sn.cni == nil || !ok || strings.HasPrefix(n.Name, "i-") { // so are EKS Auto Mode's called
+	if sn.cni == nil || !ok || strings.HasPrefix(n.Name, "i-") || // EKS Auto Mode's names
+		n.Labels.Conflict(onWindows, nil) == "" {
 		return 0
 	}
 	return int64(sn.cni.Unaddressed(t, int(n.Allocatable[model.Pods]), sn.host))
 }
 
-// Unaddressed says which types that a NodePool allows would take more pods than they have addresses for; "" if none
-// would, or it is not known.
+// Unaddressed describes the types allowed by a NodePool that accept more pods than they have addresses for; "" if
+// there are none, or it is unknown.
 func (s *State) Unaddressed(pool string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,7 +136,7 @@ func (s *State) Unaddressed(pool string) string {
 	if !slices.ContainsFunc(all, func(t model.InstanceType) bool { return t.Unaddressed > 0 }) {
 		return ""
 	}
-	p, _ := s.names.Pool(np, translate.PoolState{Now: s.clock.Now(), Types: all}) // of an invalid pool nothing is known
+	p, _ := s.names.Pool(np, translate.PoolState{Now: s.clock.Now(), Types: all}) // nothing is known of an invalid pool
 	v := rules.NewView(&p, nil)
 	var worst *model.InstanceType
 	allowed, short := 0, 0

@@ -12,15 +12,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// m5LargeOf offers m5.large, whose three interfaces have 27 addresses for pods, with another limit of pods.
+// m5LargeOf returns m5.large, whose three interfaces have 27 addresses for pods, with another maximum of pods.
 func m5LargeOf(pods int64) []model.InstanceType {
 	t := m5Large()
 	t[0].Capacity[model.Pods] = pods
 	return t
 }
 
-// A node takes pods on the host network beside those that have addresses of its own: two by the formula of the limit,
-// more where more DaemonSets are on it. What the VPC CNI gives follows its environment.
+// A node also runs pods on the host network, which need no address of their own: two by the formula of the maximum,
+// more if more such DaemonSets run on it. The VPC CNI's environment determines how many addresses there are.
 func TestTypesSayHowManyPodsHaveNoAddress(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))
@@ -58,8 +58,8 @@ func TestTypesSayHowManyPodsHaveNoAddress(t *testing.T) {
 	}
 }
 
-// Nodes offer interfaces for single pods while the VPC CNI has security groups for pods, and the trunk of those takes the
-// place of one of the others. Where the CNI is not known, types keep what the cloud says of them.
+// Nodes offer branch interfaces while security groups for pods are enabled in the VPC CNI; the trunk interface takes
+// the place of one of the other interfaces. Where the CNI is unknown, types keep the cloud's number.
 func TestTypesOfferBranchInterfacesByTheVPCCNI(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))
@@ -82,7 +82,7 @@ func TestTypesOfferBranchInterfacesByTheVPCCNI(t *testing.T) {
 	offered("ENABLE_POD_ENI", []corev1.EnvVar{{Name: "ENABLE_POD_ENI", Value: "true"}}, 3, 9)
 }
 
-// rolledTo is the VPC CNI's DaemonSet of a generation on two nodes.
+// rolledTo is the VPC CNI's DaemonSet of the given generation on two nodes.
 func rolledTo(version, generation int, updated, ready int32) *appsv1.DaemonSet {
 	ds := awsNode(version)
 	ds.Generation = int64(generation)
@@ -92,8 +92,8 @@ func rolledTo(version, generation int, updated, ready int32) *appsv1.DaemonSet {
 	return ds
 }
 
-// While the VPC CNI rolls, pods should not be moved. Once it has rolled, a node that comes later, or whose pod of it is
-// not ready any more, changes nothing; and a node that is not ready does not hold up the rollout.
+// Pods are not moved while the VPC CNI rolls out. After the rollout, a new node or a node whose CNI pod is no longer
+// ready changes nothing; a node that is not ready does not hold up the rollout.
 func TestARolloutOfTheCNIHoldsUpMoves(t *testing.T) {
 	w, _ := fresh()
 	a, b := nodeOf("a", 1), nodeOf("b", 1)
@@ -151,8 +151,8 @@ func TestPendingCriticalPodsHoldUpMoves(t *testing.T) {
 	}
 }
 
-// Nodes drift as soon as their class changes; until it is known what it offers now, its pools launch nothing. A claim
-// that was decided on before waits as well, and is not launched if its node would have too few addresses.
+// Nodes drift as soon as their class changes; until the class's new offer is known, its pools launch nothing. An
+// existing claim waits as well, and is not launched if its node would have too few addresses.
 func TestAChangedClassOffersNothingUntilItIsKnown(t *testing.T) {
 	w, _ := fresh()
 	w.Update(poolOf("p", 1))
@@ -178,7 +178,7 @@ func TestAChangedClassOffersNothingUntilItIsKnown(t *testing.T) {
 	want("they have enough", true, false, false)
 }
 
-// Of a node that exists it is known as well how many of its pods would have no address.
+// Existing nodes, too, know how many of their pods would have no address.
 func TestNodesSayHowManyPodsHaveNoAddress(t *testing.T) {
 	w, _ := fresh()
 	w.Update(awsNode(1))

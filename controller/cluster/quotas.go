@@ -9,13 +9,13 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// quotas are the ResourceQuotas, which cap how many pods may still come.
+// quotas are the ResourceQuotas, which cap how many more pods may be created.
 type quotas struct {
 	objects *objects
 	known   table[*corev1.ResourceQuota]
 }
 
-// rooms is what quotas leave, by quota. It is computed when a pod of the namespace asks.
+// rooms is what quotas leave, by quota. It is computed when it is needed for a pod of the namespace.
 type rooms struct {
 	*quotas
 	left map[*corev1.ResourceQuota]corev1.ResourceList
@@ -25,7 +25,7 @@ func (qs *quotas) rooms() *rooms {
 	return &rooms{quotas: qs, left: map[*corev1.ResourceQuota]corev1.ResourceList{}}
 }
 
-// take returns how many of n further pods like this one their namespace's quotas allow, and counts them as used.
+// take returns how many of n more pods like this one their namespace's quotas allow, and counts them as used.
 func (r *rooms) take(like *corev1.Pod, n int) int {
 	if like == nil {
 		return 0
@@ -58,20 +58,20 @@ func (r *rooms) take(like *corev1.Pod, n int) int {
 	return n
 }
 
-// of is what the quota leaves. Its use is counted from the pods that are known, not read from its status: that comes on
-// another watch, and is ahead of the pods or behind them.
+// of returns what the quota leaves. Its usage is counted from the known pods, not read from its status, which arrives
+// through another watch, ahead of the pods or behind them.
 func (r *rooms) of(q *corev1.ResourceQuota) corev1.ResourceList {
 	if left, ok := r.left[q]; ok {
 		return left
 	}
 	left := q.Spec.Hard.DeepCopy()
 	for key, pod := range r.objects.pods.live {
-		if key.Namespace != q.Namespace || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed ||
-			!inScope(q, pod) {
+		if key.Namespace != q.Namespace || !inScope(q, pod) {
 			continue
 		}
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		for name, used := range quotaUsage(pod) {
-			if have, ok := left[name]; ok {
+			if have, ok := left[name]; ok && (!ended || name == countPods) {
 				have.Sub(used)
 				left[name] = have
 			}
@@ -81,10 +81,13 @@ func (r *rooms) of(q *corev1.ResourceQuota) corev1.ResourceList {
 	return left
 }
 
-// quotaUsage is what a pod counts against quotas (kubernetes.io/docs/concepts/policy/resource-quotas).
+// countPods is the quota of pods that exist. All other quotas leave out those that have ended.
+const countPods corev1.ResourceName = "count/pods"
+
+// quotaUsage returns what a pod counts against quotas (kubernetes.io/docs/concepts/policy/resource-quotas).
 func quotaUsage(pod *corev1.Pod) corev1.ResourceList {
 	one := *resource.NewQuantity(1, resource.DecimalSI)
-	out := corev1.ResourceList{corev1.ResourcePods: one, "count/pods": one}
+	out := corev1.ResourceList{corev1.ResourcePods: one, countPods: one}
 	for name, n := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		out[corev1.DefaultResourceRequestsPrefix+name] = n
 		if !strings.Contains(string(name), "/") {
@@ -97,7 +100,7 @@ func quotaUsage(pod *corev1.Pod) corev1.ResourceList {
 	return out
 }
 
-// inScope reports whether the quota counts the pod. Scopes that no pod field decides here count none.
+// inScope reports whether the quota counts the pod. Scopes that matchesScope cannot decide count none.
 func inScope(q *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	terms := make([]corev1.ScopedResourceSelectorRequirement, 0, len(q.Spec.Scopes))
 	for _, scope := range q.Spec.Scopes {

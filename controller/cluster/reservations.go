@@ -11,14 +11,14 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// reservations are those that a node class selects, by ID, as the cloud said at a time.
+// reservations are the reservations that a node class selects, by ID, as of a time.
 type reservations struct {
 	list []model.Reservation
 	at   time.Time
 }
 
-// SetReservations says which capacity reservations a node class selects, and what they have free. The slice is kept:
-// do not change it.
+// SetReservations sets the capacity reservations that a node class selects, and what they have free. The slice is
+// kept: do not change it.
 func (pl *pools) SetReservations(class cloud.ClassRef, list []model.Reservation) {
 	pl.mu.Lock()
 	defer pl.mu.Unlock()
@@ -28,26 +28,21 @@ func (pl *pools) SetReservations(class cloud.ClassRef, list []model.Reservation)
 	}
 	pl.reservations[class] = reservations{list, pl.clock.Now()}
 	if !slices.EqualFunc(old, list, sameOffer) {
-		if c, known := pl.catalogs[class]; known {
-			c.types, c.marked = pl.complete(class, c.given), nil
-			pl.catalogs[class] = c
-		}
-		pl.nodes.touchAll()
-		pl.overlaid.invalidate()
+		pl.recomplete(class)
 	}
 	if !slices.EqualFunc(old, list, func(a, b model.Reservation) bool { return a.Free == b.Free }) {
 		pl.poke()
 	}
 }
 
-// sameOffer compares what types say of two reservations.
+// sameOffer compares two reservations in what instance types show of them.
 func sameOffer(a, b model.Reservation) bool {
 	return a.ID == b.ID && a.Type == b.Type && a.Zone == b.Zone && a.Price == b.Price &&
 		a.Labels.String() == b.Labels.String()
 }
 
-// free returns the reservations of a class in zones that are in use, less what the cloud's numbers cannot include yet:
-// claims that are not launched, and those that were created since.
+// free returns the reservations of a class in zones that are in use, less the claims that the cloud's numbers cannot
+// include yet: those that are not launched, and those that were created since.
 func (pl *pools) free(class cloud.ClassRef) []model.Reservation {
 	known := pl.reservations[class]
 	if len(known.list) == 0 {
@@ -68,11 +63,11 @@ func (pl *pools) free(class cloud.ClassRef) []model.Reservation {
 	return out
 }
 
-// reservationOf returns the reservation from which a claim is launched; nil if from none of them.
+// reservationOf returns the reservation into which a claim is launched; nil if none of them.
 func reservationOf(claim *karpv1.NodeClaim, reservations []model.Reservation) *model.Reservation {
 	wants, err := translate.Requirements(claim.Spec.Requirements)
 	if err != nil {
-		return nil // the launch will say why
+		return nil // the launch reports why
 	}
 	i := slices.IndexFunc(reservations, func(r model.Reservation) bool { return r.Holds(wants) })
 	if i < 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// A snapshot has what a class's reservations have free, less what claims will take that are not launched yet, and types
-// with the offering. Without reservations there is neither.
+// A snapshot has the free capacity of a class's reservations, less what unlaunched claims will take, and types with
+// the offering. Without reservations it has neither.
 func TestASnapshotKnowsCapacityReservations(t *testing.T) {
 	w, c := fresh()
 	w.Update(poolOf("p", 1))
@@ -51,7 +51,7 @@ func TestASnapshotKnowsCapacityReservations(t *testing.T) {
 	w.Update(launched)
 	wantFree(2)
 	c.Advance(time.Second)
-	w.SetReservations(class, reservation(2)) // the launch is counted
+	w.SetReservations(class, reservation(2)) // includes the launch
 	wantFree(2)
 	w.SetReservations(class, nil)
 	if p := w.Snapshot().Pools[0]; p.Reservations != nil || len(p.Types[0].Requirements) != len(m5Large()[0].Requirements) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// The kubelet reports what a pod has in the status, and the generation says nothing of it.
+// The kubelet reports a pod's resources in the status, which does not change the generation.
 func TestAResizedPodHoldsTheLargerUntilItIsDone(t *testing.T) {
 	w, _ := fresh()
 	w.Update(nodeOf("n", 1))

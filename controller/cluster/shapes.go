@@ -15,7 +15,7 @@ type shape struct {
 	pods  int
 }
 
-// like reports whether pods of the two shapes can take each other's places: they differ in their labels alone, and have
+// like reports whether pods of the two shapes are interchangeable: they differ only in namespace and labels, and have
 // no rules about other pods.
 func (h *shape) like(o *shape) bool {
 	if h == o {
@@ -29,12 +29,12 @@ func (h *shape) like(o *shape) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// shapes are the distinct shapes of all pods that wait or have a place.
+// shapes are the distinct shapes of all waiting and bound pods.
 type shapes struct {
 	byKey   map[string]*shape
-	ordered []*shape // by key, as rendered; those that nobody has any more among them
-	fresh   []*shape // came since
-	changed bool     // a shape came or went since the list was rendered
+	ordered []*shape // by key, as rendered; includes those that no pod has any more
+	fresh   []*shape // added since
+	changed bool     // a shape was added or dropped since the list was rendered
 	epoch   int      // counts renderings: indices are valid within one
 	list    []model.Shape
 }
@@ -60,8 +60,8 @@ func (s *shapes) release(h *shape) {
 	}
 }
 
-// render numbers the shapes by key: a merge of what there was and what came, since workloads whose pods have labels of
-// their own make thousands of shapes, one at a time.
+// render numbers the shapes by key. It merges the known shapes with the added ones, since workloads whose pods have
+// individual labels make thousands of shapes, one at a time.
 func (s *shapes) render() {
 	if !s.changed {
 		return
@@ -79,7 +79,7 @@ func (s *shapes) render() {
 	s.epoch++
 }
 
-// merge puts fresh among ordered, both by key.
+// merge inserts fresh into ordered, both sorted by key.
 func merge(ordered, fresh []*shape) []*shape {
 	if len(fresh) == 0 {
 		return ordered

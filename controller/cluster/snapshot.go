@@ -10,17 +10,18 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// rendered is what snapshots share as long as it does not change.
+// rendered is what snapshots share until it changes.
 type rendered struct {
 	pending []model.Pod
 	shapes  int              // epoch of the shape indices in pending
-	moving  []*pod           // have to leave their nodes; by Created, Namespace, Name
+	moving  []*pod           // must leave their nodes; by Created, Namespace, Name
 	nodes   []model.Node     // nil = to be made
 	usage   map[string]usage // by pool
-	wake    time.Time        // when nodes change by themselves, zero if they do not
+	wake    time.Time        // when nodes change without an event, zero if they do not
 }
 
-// Snapshot is the cluster now. It is never changed afterwards; snapshots share what did not change between them.
+// Snapshot returns the current state of the cluster. It never changes afterwards; snapshots share what did not change
+// between them.
 func (s *State) Snapshot() *model.Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,10 +46,12 @@ func (s *State) Snapshot() *model.Snapshot {
 	}
 }
 
-// refresh brings shapes, nodes and usage up to date. Every write asks for it; what only a snapshot needs is made there.
+// refresh brings shapes, nodes and usage up to date, which writes need too. What only a snapshot needs is made in
+// Snapshot.
 func (s *State) refresh(now time.Time) {
 	s.nodes.expire(now)
 	s.successors.expireSuccessors(now)
+	s.recount()
 	s.overlaid.overlay()
 	epoch := s.shapes.epoch
 	s.shapes.render()
@@ -86,7 +89,7 @@ func (s *State) renderNodes() []model.Node {
 	return nodes
 }
 
-// count adds a node to its pool's usage. Of budgets, see karpenter.sh/docs/concepts/disruption.
+// count adds a node to its pool's usage. For budgets, see karpenter.sh/docs/concepts/disruption.
 func (s *State) count(m *node) {
 	if m.base.Pool == "" {
 		return
@@ -103,14 +106,14 @@ func (s *State) count(m *node) {
 	s.out.usage[m.base.Pool] = u
 }
 
-// alarm says that something has changed at a time at which nothing but the clock does: a hold on a pod ends, or a
-// window of a budget opens or closes.
+// alarm signals a change at a time when nothing but the clock changes: a hold on a pod ends, say, or a window of a
+// budget opens or closes.
 type alarm struct {
 	at    time.Time
 	timer clock.Timer
 }
 
-// setAlarm sets the alarm to what comes next.
+// setAlarm sets the alarm to the next such time.
 func (s *State) setAlarm(now time.Time) {
 	at := s.out.wake
 	if due := s.successors.due; len(due) > 0 && (at.IsZero() || due[0].since.Add(nominated).Before(at)) {
@@ -136,7 +139,7 @@ func (s *State) setAlarm(now time.Time) {
 	}
 }
 
-// Budgeted is how many of a pool's nodes its budgets apply to, and how many of those count against them now.
+// Budgeted returns how many of a pool's nodes its budgets apply to, and how many of those count against them now.
 func (s *State) Budgeted(pool string) (machines, going int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +148,7 @@ func (s *State) Budgeted(pool string) (machines, going int) {
 	return u.budgeted, u.going
 }
 
-// PoolUsage is the capacity of all nodes of a pool and their number, including those in flight or being removed.
+// PoolUsage returns the capacity and the number of all nodes of a pool, including those in flight or being removed.
 func (s *State) PoolUsage(pool string) (model.Resources, int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

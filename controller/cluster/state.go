@@ -1,8 +1,8 @@
-// Package cluster turns watch events into immutable snapshots. It is the single owner of mutable cluster state:
-// everybody else holds a Snapshot, or objects that nobody changes.
+// Package cluster turns watch events into immutable snapshots. It is the single owner of mutable cluster state: all
+// other code holds a Snapshot, or objects that never change.
 //
-// What arrives may come late, twice or out of order: an object's state is the one with the highest resource version,
-// and an object that was seen deleted never comes back. The same objects give the same snapshot.
+// Events may arrive late, twice or out of order: an object's state is the one with the highest resource version, and
+// an object that was seen deleted never comes back. The same objects give the same snapshot.
 package cluster
 
 import (
@@ -21,29 +21,31 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Options are what a State needs. All fields have a default.
+// Options configure a State. All fields have a default.
 type Options struct {
 	Clock clock.Clock      // default the real one
-	Names *translate.Names // default an own table
-	// Networks has Attach watch ENIConfigs too.
+	Names *translate.Names // default a new table
+	// Networks makes Attach watch ENIConfigs and the VPC CNI's ConfigMap, too.
 	Networks bool
-	// Overlays has Attach watch NodeOverlays too.
+	// Overlays makes Attach watch NodeOverlays, too.
 	Overlays  bool
 	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
-	// Readable reports whether a kind may be read: Attach watches what says how many pods are to come only then. nil = no.
+	// Readable reports whether a kind may be read. Only then does Attach watch optional kinds, such as those that say
+	// how many pods will be created. nil = no.
 	Readable func(context.Context, client.Object) bool
+	// NoDevices disables dynamic resource allocation: pods with ResourceClaims are not planned for.
+	NoDevices bool
 	// NoStatic leaves pools with spec.replicas alone: they neither gain nor lose nodes.
 	NoStatic bool
-	// NoExpected expects no pods that their controllers have yet to create, for a State of what is there.
+	// NoExpected disables expected pods, which their controllers have yet to create, for a State of what exists.
 	NoExpected bool
-	// ReadFailures reads failing launches from the status of NodePools, for a State that launches nothing itself.
+	// ReadFailures reads launch failures from the status of NodePools, for a State that launches nothing itself.
 	ReadFailures bool
 }
 
-// State is the cluster as far as it is known. Each part owns what its name says; all share the lock, the clock and
-// the change signal of hub. Exported methods lock; unexported ones are called with the lock held. All exported
-// methods are safe for concurrent use. Objects that State hands out are shared with the informers: do not change
-// them.
+// State is the known state of the cluster. Each part owns what its name says; all share the lock, the clock and the
+// change signal of hub. Exported methods lock; unexported ones are called with the lock held. All exported methods
+// are safe for concurrent use. Objects that State hands out are shared with the informers: do not change them.
 type State struct {
 	*hub
 	*objects              // the newest known state of every object
@@ -58,8 +60,9 @@ type State struct {
 	*successors           // pods expected in place of evicted ones
 	*placeholders         // capacity to be kept free
 	owners        *owners // pods that ReplicaSets, Jobs and others have yet to create
-	quotas        *quotas // how many of those may come
+	quotas        *quotas // how many of those may be created
 	daemons       *daemons
+	*devices      // of dynamic resource allocation
 	shapes        *shapes
 	subnets       *subnets
 
@@ -90,11 +93,12 @@ func New(o Options) *State {
 		nodeID: map[string]string{}, claimID: map[string]string{}, byInstance: map[string]string{},
 	}
 	byPod := map[types.NamespacedName]*pod{}
+	devices := newDevices(h, nodes, o.Names, o.NoDevices)
 	successors := &successors{hub: h, nodes: nodes, shapes: shapes, pods: byPod}
 	pods := &pods{
 		hub: h, objects: objects, nodes: nodes, shapes: shapes, successors: successors,
 		storage: &storage{
-			hub: h, nodes: nodes, names: o.Names, users: map[need]map[*pod]bool{},
+			hub: h, nodes: nodes, names: o.Names, users: map[need]map[*pod]bool{}, devices: devices,
 			spread: &defaultSpread{
 				config: o.Scheduler, selectors: map[types.UID]*metav1.LabelSelector{},
 				watched: map[string]bool{}, in: map[string]map[string]*corev1.Service{},
@@ -120,14 +124,13 @@ func New(o Options) *State {
 	owners := &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}}
 	pods.owners, pods.nominations = owners, nominations
 	return &State{
-		owners: owners, quotas: &quotas{objects: objects}, subnets: subnets,
+		owners: owners, quotas: &quotas{objects: objects}, subnets: subnets, devices: devices,
 		hub: h, objects: objects, nodes: nodes, pods: pods, offerings: offerings, failures: failures, pauses: pauses,
 		overlaid: overlaid, successors: successors, shapes: shapes, names: o.Names, watchOverlays: o.Overlays,
-		watchNetworks: o.Networks,
-		readable:      o.Readable, noExpected: o.NoExpected,
+		watchNetworks: o.Networks, readable: o.Readable, noExpected: o.NoExpected,
 		pools: &pools{
 			hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
-			failures: failures, pauses: pauses, overlaid: overlaid, subnets: subnets, noStatic: o.NoStatic,
+			failures: failures, pauses: pauses, overlaid: overlaid, subnets: subnets, devices: devices, noStatic: o.NoStatic,
 		},
 		nominations:  nominations,
 		placeholders: newPlaceholders(h, pods),
@@ -135,7 +138,7 @@ func New(o Options) *State {
 	}
 }
 
-// hub is what all parts of a State share.
+// hub is shared by all parts of a State.
 type hub struct {
 	mu      sync.Mutex // guards every part
 	clock   clock.Clock
@@ -144,7 +147,7 @@ type hub struct {
 	stalePending bool // the pending pods of the last snapshot have changed
 }
 
-// Changed has a value after something that matters to decisions changed. Many changes may give one value.
+// Changed receives a value after a change that matters to decisions. Many changes may give one value.
 func (h *hub) Changed() <-chan struct{} { return h.changed }
 
 func (h *hub) poke() {
@@ -154,8 +157,8 @@ func (h *hub) poke() {
 	}
 }
 
-// ReadPod translates a pod, except for its shape, by the cluster's scheduler configuration.
+// ReadPod translates a pod, except for its shape, according to the cluster's scheduler configuration.
 func (s *State) ReadPod(pod *corev1.Pod) translate.Pod { return s.storage.spread.config.ReadPod(pod) }
 
-// Names is the table of resource names that snapshots use.
+// Names returns the table of resource names that snapshots use.
 func (s *State) Names() *translate.Names { return s.names }

@@ -60,7 +60,7 @@ func nodeOf(name string, version int) *corev1.Node {
 	return n
 }
 
-// claimOf is a claim for a machine; launched claims know the node's provider ID.
+// claimOf returns a claim for a node; launched claims have the node's provider ID.
 func claimOf(name, node string, version int) *karpv1.NodeClaim {
 	c := &karpv1.NodeClaim{ObjectMeta: meta(name, version)}
 	c.Labels = map[string]string{karpv1.NodePoolLabelKey: "p"}
@@ -122,7 +122,7 @@ func TestAPodWaitsUntilItIsBound(t *testing.T) {
 	}
 }
 
-// generation makes the pod say, as a real one does, that its spec is the first.
+// generation sets the pod's generation to 1, as on a pod whose spec has never changed.
 func generation(p *corev1.Pod) *corev1.Pod {
 	p.Generation = 1
 	return p
@@ -181,7 +181,7 @@ func TestWhatWeWroteIsKnownAtOnce(t *testing.T) {
 	w, c := fresh()
 	created := claimOf("c", "", 7)
 	w.ObserveClaim(created)
-	w.Update(claimOf("c", "", 5)) // late news of it
+	w.Update(claimOf("c", "", 5)) // a stale event
 	if got := w.Claim("c"); got != created {
 		t.Fatal("an older event replaced what was written")
 	}
@@ -213,7 +213,7 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	key := model.OfferingKey{Type: "t", Zone: "z", CapacityType: "spot"}
 	available := func() bool { return w.Snapshot().Pools[0].Types[0].Offerings[0].Available }
 	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key})
-	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key}) // said by a second launch at the same time
+	w.MarkExhausted(cloud.ClassRef{}, []model.OfferingKey{key}) // reported by a second launch at the same time
 	if available() || !w.Unavailable(cloud.ClassRef{})[key] || !w.Snapshot().Pools[0].Types[0].Offerings[1].Available {
 		t.Fatal("only that offering is exhausted")
 	}
@@ -242,7 +242,8 @@ func TestExhaustedOfferingsComeBackLaterAndLater(t *testing.T) {
 	}
 }
 
-// What a placement group has no room for is exhausted for its class alone; what EC2 has none of is for every class.
+// An offering for which a placement group has no capacity is exhausted for its class only; one for which EC2 has none
+// is exhausted for every class.
 func TestAnOfferingMayBeExhaustedForOneClass(t *testing.T) {
 	w, c := fresh()
 	other := cloud.ClassRef{Group: class.Group, Kind: class.Kind, Name: "other"}
@@ -273,7 +274,8 @@ func TestAnOfferingMayBeExhaustedForOneClass(t *testing.T) {
 	}
 }
 
-// Pods may require a partition of a class's placement group, or be spread over them: its pools offer them.
+// Pods may require a partition of a class's placement group or spread over its partitions: the class's pools offer
+// them.
 func TestPoolsOfferThePartitionsOfTheirClass(t *testing.T) {
 	w, _ := fresh()
 	w.SetCatalog(class, types1(), "")
@@ -385,13 +387,13 @@ func TestAHoldEndsByItself(t *testing.T) {
 	}
 }
 
-// event is one thing the watch could show.
+// event is one event of the watch.
 type event struct {
 	object client.Object
 	gone   bool
 }
 
-// history is a random life of a small cluster: for each object its versions, in order.
+// history returns a random history of a small cluster: the versions of each object, in order.
 func history(r *rand.Rand) [][]event {
 	var all [][]event
 	version := 0
@@ -448,7 +450,8 @@ func history(r *rand.Rand) [][]event {
 	return append(all, []event{{object: poolOf("p", next())}})
 }
 
-// withoutEventTimes drops the one thing that depends on what was seen and not only on how it is now: when pods left.
+// withoutEventTimes clears the only field that depends on the order of events rather than on the objects: when pods
+// last left.
 func withoutEventTimes(s *model.Snapshot) *model.Snapshot {
 	out := *s
 	out.Nodes = append([]model.Node(nil), s.Nodes...)
@@ -487,7 +490,7 @@ func TestAnyOrderOfEventsEndsInTheSameSnapshot(t *testing.T) {
 		for i, e := range events {
 			feed(mixed, e)
 			if i%7 == 0 {
-				mixed.Snapshot() // what was rendered on the way must not show
+				mixed.Snapshot() // intermediate snapshots must not affect the last one
 			}
 		}
 		if got := withoutEventTimes(mixed.Snapshot()); !reflect.DeepEqual(got, want) {
@@ -496,7 +499,7 @@ func TestAnyOrderOfEventsEndsInTheSameSnapshot(t *testing.T) {
 	}
 }
 
-// large is a world of 1,000 machines with 10 pods each, and 1,000 pods that wait.
+// large returns a cluster state of 1,000 nodes with 10 pods each, and 1,000 pending pods.
 func large() *State {
 	w := New(Options{Clock: clock.NewVirtual(noon), Names: translate.NewNames()})
 	w.SetCatalog(class, types1(), "")
@@ -514,7 +517,7 @@ func large() *State {
 	return w
 }
 
-// One pod is bound, then a snapshot of 1,000 machines and 10,000 pods is taken.
+// One pod is bound, then a snapshot of 1,000 nodes and 10,000 pods is taken.
 func BenchmarkSnapshotAfterOneChange(b *testing.B) {
 	w := large()
 	b.ReportAllocs()
@@ -524,7 +527,7 @@ func BenchmarkSnapshotAfterOneChange(b *testing.B) {
 	}
 }
 
-// A claim is written, then act asks for a machine, as it does for each machine of a command.
+// A claim is written, then the applier looks up its node, as it does for each node of a command.
 func BenchmarkMachineAfterAWrite(b *testing.B) {
 	w := large()
 	b.ReportAllocs()
@@ -535,7 +538,7 @@ func BenchmarkMachineAfterAWrite(b *testing.B) {
 	}
 }
 
-// A pod of a shape never seen before comes: every pod's shape index moves.
+// A pod of a new shape is created: every pod's shape index moves.
 func BenchmarkSnapshotAfterANewShape(b *testing.B) {
 	w := large()
 	b.ReportAllocs()
@@ -555,8 +558,8 @@ func BenchmarkPodEvent(b *testing.B) {
 	}
 }
 
-// A pool whose launches fail is out for a while, longer each time, and at once back when one succeeds or its
-// specification changes.
+// A pool whose launches fail is not ready for a while, longer each time, and is ready again at once when a launch
+// succeeds or its specification changes.
 func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
 	w, c := fresh()
 	w.SetCatalog(class, types1(), "")
@@ -576,7 +579,7 @@ func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
 	wait := 5 * time.Second
 	for range 10 {
 		fail()
-		fail() // a second launch that was under way
+		fail() // a second launch in flight
 		if why := out(); !strings.Contains(why, "user data is too long") ||
 			!strings.Contains(why, c.Now().Add(wait).UTC().Format(time.RFC3339)) {
 			t.Fatalf("it is out for %q, want %s", why, wait)
@@ -612,7 +615,8 @@ func TestAPoolWhoseLaunchesFailBacksOff(t *testing.T) {
 	}
 }
 
-// A world that launches nothing itself knows of failing launches what the controller has written on the NodePool.
+// A cluster state that launches nothing itself reads launch failures from the NodePool, where the controller records
+// them.
 func TestFailingLaunchesAreReadFromTheNodePool(t *testing.T) {
 	_, c := fresh()
 	w := New(Options{Clock: c, ReadFailures: true})

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// The gate StaticCapacity is closed: a pool with replicas gets no machines and loses none, and says why.
+// The feature gate StaticCapacity is off: a pool with replicas neither gets nor loses nodes, and says why.
 func TestAStaticPoolIsLeftAloneWithoutItsGate(t *testing.T) {
 	replicas := int64(1)
 	for _, closed := range []bool{true, false} {
@@ -28,7 +28,7 @@ func TestAStaticPoolIsLeftAloneWithoutItsGate(t *testing.T) {
 		}
 		plan := engine.Disrupt(s, model.Policy{})
 		if got := len(plan.Removals) == 0; got != closed {
-			t.Errorf("closed %v: %d of 3 machines go", closed, len(plan.Removals))
+			t.Errorf("closed %v: %d of 3 nodes are removed", closed, len(plan.Removals))
 		}
 	}
 }

@@ -24,11 +24,12 @@ type storage struct {
 	volumes  table[*corev1.PersistentVolume]
 	classes  table[*storagev1.StorageClass]
 	csiNodes table[*storagev1.CSINode]
+	devices  *devices
 
-	users map[need]map[*pod]bool // pods whose shape was made from an object, or from its absence
+	users map[need]map[*pod]bool // pods whose shape depends on an object, or on its absence
 }
 
-// need names an object that shapes depend on. The storage class without a name is the default.
+// need names an object that shapes depend on. The storage class with an empty name is the default.
 type need struct {
 	kind string
 	types.NamespacedName
@@ -38,11 +39,11 @@ const (
 	claimKind  = "PersistentVolumeClaim"
 	volumeKind = "PersistentVolume"
 	classKind  = "StorageClass"
-	// volumesKind is all PersistentVolumes of the StorageClass with that name.
+	// volumesKind stands for all PersistentVolumes of the StorageClass with that name.
 	volumesKind = "PersistentVolumes"
 )
 
-// lookup is the translate.Storage of one pod. It notes what it is asked for.
+// lookup is the translate.Storage of one pod. It records the objects that were looked up.
 type lookup struct {
 	in    *storage
 	needs []need
@@ -84,7 +85,7 @@ func (l *lookup) VolumesOf(class string) (found []*corev1.PersistentVolume) {
 
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// DefaultClass is the newest of those that say they are the default, as in Kubernetes' admission.
+// DefaultClass returns the newest of the classes that are marked as the default, as Kubernetes' admission does.
 func (l *lookup) DefaultClass() *storagev1.StorageClass {
 	l.note(classKind, clusterKey(""))
 	var best *storagev1.StorageClass
@@ -100,13 +101,13 @@ func (l *lookup) DefaultClass() *storagev1.StorageClass {
 	return best
 }
 
-// shapeOf translates a pod, and says which objects its shape depends on.
+// shapeOf translates a pod, and returns the objects that its shape depends on.
 func (st *storage) shapeOf(o *corev1.Pod) (model.Shape, []need) {
 	l := lookup{in: st}
 	return st.names.Shape(st.spread.apply(o, l.note), &l), l.needs
 }
 
-// use notes which objects a pod's shape depends on; unuse forgets it.
+// use records which objects a pod's shape depends on; unuse reverts that.
 func (st *storage) use(p *pod) {
 	for _, n := range p.needs {
 		if st.users[n] == nil {
@@ -135,7 +136,7 @@ func (ps *pods) reshapeUsers(kind string, key types.NamespacedName) {
 	}
 }
 
-// reshape translates a pod again, and reports it if that made a difference.
+// reshape translates a pod again, and signals a change if its shape differs.
 func (ps *pods) reshape(p *pod) {
 	m, needs := ps.storage.shapeOf(ps.objects.pods.live[types.NamespacedName{
 		Namespace: p.Key.Namespace,
@@ -146,8 +147,12 @@ func (ps *pods) reshape(p *pod) {
 		same = false // it may be planned for now
 	}
 	ps.storage.unuse(p)
+	before := p.needs
 	p.needs = needs
 	ps.storage.use(p)
+	if shares(needs) && !shares(before) {
+		ps.sharersChanged(p)
+	}
 	if same {
 		return
 	}
@@ -162,7 +167,7 @@ func (ps *pods) reshape(p *pod) {
 	ps.poke()
 }
 
-// limitsOf are the attach limits of a node.
+// limitsOf returns the attach limits of a node.
 func (st *storage) limitsOf(node string) []model.AttachLimit {
 	return translate.AttachLimits(st.csiNodes.live[clusterKey(node)])
 }

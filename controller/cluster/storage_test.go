@@ -24,7 +24,7 @@ func withClaim(p *corev1.Pod, claim string) *corev1.Pod {
 	return p
 }
 
-// claimData is a claim that waits for its pod, or is bound to a volume.
+// claimData is a claim that waits for its first consumer, or is bound to a volume.
 func claimData(name, class, volume string, version int) *corev1.PersistentVolumeClaim {
 	c := &corev1.PersistentVolumeClaim{ObjectMeta: meta(name, version)}
 	c.Namespace, c.Spec.StorageClassName, c.Spec.VolumeName = "default", &class, volume
@@ -53,7 +53,7 @@ func storageClass(name string, mode storagev1.VolumeBindingMode, version int) *s
 	}
 }
 
-// onlyPod is the shape of the one pod there is.
+// onlyPod returns the shape of the only pod.
 func onlyPod(t *testing.T, s *model.Snapshot) model.Shape {
 	t.Helper()
 	if len(s.Pending) == 1 {
@@ -106,7 +106,7 @@ func TestAVolumeIsFollowedFromClaimToZone(t *testing.T) {
 	}
 }
 
-// A volume that nobody provisions is looked for again whenever one of its class comes, is taken or goes.
+// A claim without a provisioner is matched again whenever a volume of its class is created, bound or deleted.
 func TestAVolumeThatNobodyProvisionsIsFollowed(t *testing.T) {
 	w, _ := fresh()
 	class := storageClass("local", storagev1.VolumeBindingWaitForFirstConsumer, 1)
@@ -274,7 +274,7 @@ func TestPodsOfADeploymentAreOneShape(t *testing.T) {
 	}
 }
 
-// One pod with a label of its own, as a StatefulSet's have, comes to 10,000 others.
+// A pod with a unique label, as StatefulSets create, joins 10,000 others.
 func BenchmarkSnapshotOf10000Shapes(b *testing.B) {
 	w, _ := fresh()
 	pod := func(i, version int) *corev1.Pod {

@@ -9,29 +9,30 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// successors are pods that were evicted from nodes being removed, and whose ReplicaSets have not made the next ones
-// yet, or had not a moment ago. Between the two nobody waits, on a busy cluster for a second and more, and a plan
-// takes the room that was found for the pod for free. So snapshots have those that are due as Expected, for as long
-// as nominated: no node is launched for a pod that may never come, but no other goes on account of the room for it.
+// successors tracks pods that were evicted from nodes being removed and whose ReplicaSets have not created the next
+// ones yet, or had not a moment ago. In between no pod waits, on a busy cluster for a second or more, and a plan
+// considers the capacity found for the pod to be free. So snapshots have the successors that are due as Expected, for
+// the duration nominated: no node is launched for a pod that may never come, but no other node is removed on account
+// of the capacity intended for it.
 type successors struct {
 	*hub
 	nodes  *nodes
 	shapes *shapes
-	pods   map[types.NamespacedName]*pod // all of them; owned by pods, which sets it
+	pods   map[types.NamespacedName]*pod // all pods; owned by pods, which sets it
 
-	due      []departure // in the order in which they were asked to go
+	due      []departure // in the order of their eviction
 	came     []departure // whose successors came, or did not in time, in that order
-	expected []model.Pod // what snapshots have of those that are due; nil = to be made
+	expected []model.Pod // those due, in the form of snapshots; nil = to be made
 	epoch    int         // epoch of the shape indices in expected
 }
 
-// departure is for how long a pod was without a successor.
+// departure is the time for which a pod was without a successor.
 type departure struct {
-	*pod         // that was driven off
+	*pod         // that was evicted
 	since, until time.Time
 }
 
-// expectSuccessor notes that the pod is asked to go, or is gone.
+// expectSuccessor records that the pod is being evicted or is gone.
 func (ss *successors) expectSuccessor(p *pod, now time.Time) {
 	m := ss.nodes.byName[p.Node]
 	if p.Maker == "" || p.Deleting || !p.Movable() || m == nil || !ss.nodes.going(m) {
@@ -41,7 +42,7 @@ func (ss *successors) expectSuccessor(p *pod, now time.Time) {
 	ss.due, ss.expected = append(ss.due, departure{pod: p, since: now}), nil
 }
 
-// succeed notes that a pod of the ReplicaSet came.
+// succeed records that a pod of the ReplicaSet was created.
 func (ss *successors) succeed(maker string, now time.Time) {
 	if i := slices.IndexFunc(ss.due, func(d departure) bool { return maker != "" && d.Maker == maker }); i >= 0 {
 		ss.expectNoMore(i, now)
@@ -55,7 +56,7 @@ func (ss *successors) expectNoMore(i int, until time.Time) {
 	ss.due, ss.came, ss.expected = slices.Delete(ss.due, i, i+1), append(ss.came, d), nil
 }
 
-// expireSuccessors stops waiting for those that do not come.
+// expireSuccessors stops waiting for overdue successors.
 func (ss *successors) expireSuccessors(now time.Time) {
 	over := func(d departure) bool { return now.Sub(d.since) >= nominated }
 	for len(ss.due) > 0 && over(ss.due[0]) {
@@ -64,7 +65,7 @@ func (ss *successors) expireSuccessors(now time.Time) {
 	ss.came = slices.DeleteFunc(ss.came, func(d departure) bool { return now.Sub(d.since) >= 2*nominated })
 }
 
-// renderExpected is Snapshot.Expected.
+// renderExpected returns the successors in Snapshot.Expected.
 func (ss *successors) renderExpected() []model.Pod {
 	if len(ss.due) == 0 {
 		return nil
@@ -79,9 +80,9 @@ func (ss *successors) renderExpected() []model.Pod {
 	return ss.expected
 }
 
-// Overlooked reports whether the snapshot of that time lacks a pod that may take the place of one of these: another
-// pod of their ReplicaSet had been evicted from its node, and its successor was not there yet. Successors that take
-// longer than 10 s are not counted.
+// Overlooked reports whether a snapshot taken at that time lacks a pod that may take the place of one of the given
+// pods: another pod of their ReplicaSet had been evicted from its node, and its successor did not exist yet.
+// Successors that take longer than 10 s are not counted.
 func (ss *successors) Overlooked(at time.Time, pods []model.PodKey) bool {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()

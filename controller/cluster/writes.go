@@ -6,7 +6,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// unconfirmed is how long a claim that we wrote, or a deletion that we requested, counts without the watch showing it.
+// unconfirmed is how long a claim that this process wrote, or a deletion that it requested, counts without being
+// shown by the watch.
 const unconfirmed = 30 * time.Second
 
 // ObserveClaim makes the next snapshot include a claim that was just written or read, before the watch shows it. The
@@ -21,17 +22,18 @@ func (ns *nodes) ObserveClaim(claim *karpv1.NodeClaim) {
 	}
 }
 
-// ObserveDeletion makes the next snapshot know that the deletion of a claim was requested, before the watch shows it.
+// ObserveDeletion makes the next snapshot include the requested deletion of a claim, before the watch shows it.
 func (ns *nodes) ObserveDeletion(claim *karpv1.NodeClaim) {
 	ns.remove(claim, func() { ns.ending[claim.UID] = ns.clock.Now() })
 }
 
-// Expiring has the node of a claim count as one being removed: its pods get their next nodes before it is.
+// Expiring makes the node of a claim count as being removed, so that nodes for its pods are launched before it
+// expires.
 func (ns *nodes) Expiring(claim *karpv1.NodeClaim) {
 	ns.remove(claim, func() { ns.expiring[claim.UID] = true })
 }
 
-// remove has a claim that is known noted as one whose node is being removed.
+// remove records a known claim as one whose node is being removed.
 func (ns *nodes) remove(claim *karpv1.NodeClaim, note func()) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -57,7 +59,7 @@ func (ns *nodes) Ending(claim *karpv1.NodeClaim) bool {
 	return ending
 }
 
-// expire drops the writes that the watch has not shown in time.
+// expire drops the writes that the watch did not show in time.
 func (ns *nodes) expire(now time.Time) {
 	for uid, at := range ns.written {
 		if now.Sub(at) < unconfirmed {

@@ -8,9 +8,9 @@ import (
 	apicrds "github.com/nodeless/nodeless/api/crds"
 )
 
-// AutoMode gives the definitions of a cluster with EKS Auto Mode: those of All, NodeClass and CNINode. NodePool is
-// stricter: nodes of a pool that does not say otherwise expire after 336h, and pools of NodeClasses keep the rules of
-// Auto Mode. On EKS these definitions are AWS's own and must not be installed.
+// AutoMode returns the definitions of a cluster with EKS Auto Mode: those of All, NodeClass and CNINode. NodePool is
+// stricter: its nodes expire after 336h by default, and pools of NodeClasses must follow the rules of Auto Mode. On
+// EKS, these definitions are AWS's own and must not be installed.
 func AutoMode() []*apiextensionsv1.CustomResourceDefinition {
 	all := All()
 	restrict(all[0])
@@ -18,12 +18,11 @@ func AutoMode() []*apiextensionsv1.CustomResourceDefinition {
 		object.Unmarshal[apiextensionsv1.CustomResourceDefinition](apicrds.CNINode))
 }
 
-// onAuto begins a rule on the template of a NodePool that only pools of NodeClasses have to keep.
+// onAuto is the beginning of a rule on a NodePool's template that applies only to pools of NodeClasses.
 const onAuto = "self.nodeClassRef.group != 'eks.amazonaws.com' || "
 
-// autoRules are the rules of EKS Auto Mode on a NodePool's template. The first has EKS's message; the second tells of a
-// trap, since Karpenter's labels restrict nothing there (Amazon EKS user guide, "Create a Node Pool for EKS Auto
-// Mode").
+// autoRules are the rules of EKS Auto Mode on a NodePool's template. The first has EKS's message; the second warns of
+// a trap: Karpenter's labels restrict nothing there (Amazon EKS user guide, "Create a Node Pool for EKS Auto Mode").
 var autoRules = apiextensionsv1.ValidationRules{
 	{
 		Rule: onAuto + "has(self.expireAfter) && self.expireAfter != 'Never' && duration(self.expireAfter) + " +

@@ -16,12 +16,12 @@ import (
 
 const terms = `subnetSelectorTerms: [{tags: {Name: private}}], securityGroupSelectorTerms: [{tags: {Name: nodes}}]`
 
-// autoPool is a NodePool's template with a class of EKS Auto Mode.
+// autoPool is a NodePool's template with a NodeClass of EKS Auto Mode.
 func autoPool(rest string) string {
 	return `{template: {spec: {nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}, ` + rest + `}}}`
 }
 
-// What the API server itself says of the objects of EKS Auto Mode, word by word.
+// The API server's own validation messages for the objects of EKS Auto Mode, verbatim.
 func TestObjectsOfAutoModeAreValidated(t *testing.T) {
 	plane := planetest.Start(t)
 	api, err := client.New(plane.RESTConfig(), client.Options{})

@@ -24,7 +24,7 @@ import (
 	apicrds "github.com/nodeless/nodeless/api/crds"
 )
 
-// All gives fresh copies of the definitions, NodePool first.
+// All returns fresh copies of the definitions, NodePool first.
 func All() []*apiextensionsv1.CustomResourceDefinition {
 	var all []*apiextensionsv1.CustomResourceDefinition
 	for _, c := range karpenterapis.CRDs {
@@ -73,7 +73,7 @@ func Apply(ctx context.Context, cfg *rest.Config, definitions []*apiextensionsv1
 	return nil
 }
 
-// served reports whether discovery lists every version of a definition.
+// served returns nil if discovery lists every served version of a definition.
 func served(d discovery.ServerResourcesInterface, crd *apiextensionsv1.CustomResourceDefinition) error {
 	for _, v := range crd.Spec.Versions {
 		if !v.Served {
@@ -107,7 +107,7 @@ func applyOne(ctx context.Context, c clientset.Interface, want *apiextensionsv1.
 	for k, v := range want.Labels {
 		metav1.SetMetaDataLabel(&have.ObjectMeta, k, v)
 	}
-	conversion := have.Spec.Conversion // a webhook that somebody set up stays
+	conversion := have.Spec.Conversion // keep a webhook set up by others
 	have.Spec = *want.Spec.DeepCopy()
 	if have.Spec.Conversion == nil {
 		have.Spec.Conversion = conversion
@@ -118,7 +118,7 @@ func applyOne(ctx context.Context, c clientset.Interface, want *apiextensionsv1.
 
 var errNotYet = errors.New("not served yet")
 
-// await asks until check gives nil or ctx ends.
+// await calls check until it returns nil or ctx is done.
 func await(ctx context.Context, check func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// What the API server itself says of a FargateProfile, word by word.
+// The API server's own validation messages for a FargateProfile, verbatim.
 func TestFargateProfilesAreValidated(t *testing.T) {
 	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{})
 	if err != nil {

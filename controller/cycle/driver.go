@@ -1,6 +1,7 @@
 // Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one cycle; the controller and
-// forecasts drive it. Run chooses the time: at once after a quiet moment, a little later while changes keep coming, and
-// when a node's consolidateAfter has passed. The engine decides, an Applier carries out; both come as Options.
+// forecasts drive it. Run chooses the time: as soon as changes pause, a little later while they keep coming, and when
+// a node's consolidateAfter has passed. The engine decides, and an Applier carries out plans; both are given as
+// Options.
 package cycle
 
 import (
@@ -10,8 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Driver makes decisions and has them applied, except for plans that break a promise. It must not be used by several
-// goroutines at once.
+// Driver makes decisions and applies them, except for plans that break a promise. It is not safe for concurrent use.
 type Driver struct {
 	o      Options
 	search search
@@ -45,7 +45,7 @@ func (x *Driver) Provision(ctx context.Context) Decision {
 	return d
 }
 
-// waiting counts the pods without a place, except for those that must leave one and placeholders.
+// waiting counts the pods without a place, except for placeholders and pods that must leave their node.
 func waiting(s *model.Snapshot) int {
 	n := 0
 	for i := range s.Pending {
@@ -56,7 +56,7 @@ func waiting(s *model.Snapshot) int {
 	return n
 }
 
-// Advance takes the commands in progress a step further and adds what was done to the decision. It returns when the
+// Advance moves the commands in progress one step further and adds the results to the decision. It returns when the
 // next command times out.
 func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
@@ -67,8 +67,8 @@ func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 	return due
 }
 
-// Disrupt removes and replaces nodes that are not worth their price, and adds what was done to the decision. It returns
-// when to call it again although nothing changes. It searches a part of the cluster at a time: see More.
+// Disrupt removes and replaces nodes that are not worth their price, and adds the results to the decision. It returns
+// when to call it again even if nothing changes. It searches a part of the cluster at a time: see More.
 func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
 	due, _ := NextDue(s)

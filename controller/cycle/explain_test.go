@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// unexplained is a plan that launches a node for one pod and has nothing for another.
+// unexplained returns a plan that launches a node for one pod and leaves another pod unplaced.
 func unexplained(*model.Snapshot, model.Policy) model.Plan {
 	return model.Plan{
 		Launches: []model.Launch{{ID: "l", Pods: []model.PodKey{{Name: "good"}}}},

@@ -20,8 +20,8 @@ type verdict struct {
 	unproven []string // promises that the plan may break
 }
 
-// judged makes a plan and checks it. A plan that fails, or an engine that panics, is saved and logged once, and nothing
-// of the plan is carried out.
+// judged makes a plan and checks it. If the plan fails or the engine panics, the plan is saved and logged once, and
+// nothing of it is carried out.
 func (x *Driver) judged(
 	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
@@ -35,7 +35,7 @@ func (x *Driver) judged(
 	case len(v.wrong) > 0:
 		path := x.save(badPlan{Violations: v.wrong, Plan: plan, Policy: policy, Snapshot: s})
 		if x.news(what + v.wrong[0]) {
-			x.o.Log.Error("a plan broke a promise and was not carried out; please report it", "by", what, "saved", path,
+			x.o.Log.Error("a plan failed its check and was not applied; please report it", "by", what, "saved", path,
 				"wrong", v.wrong)
 		}
 		return model.Plan{}, verdict{wrong: v.wrong}
@@ -47,7 +47,7 @@ func (x *Driver) judged(
 	return plan, v
 }
 
-// save saves a bad plan if there is a folder for them, and says where, or why not.
+// save saves a bad plan if there is a folder for them, and returns where, or why not.
 func (x *Driver) save(b badPlan) string {
 	if x.o.BadPlans == "" {
 		return "nowhere"
@@ -94,7 +94,7 @@ func attempt(
 	return plan, v
 }
 
-// maxBadPlans is how many bad plans are kept: a plan that fails once tends to fail again.
+// maxBadPlans is the maximum number of bad plans kept: a plan that fails once tends to fail again.
 const maxBadPlans = 20
 
 // badPlan is what is saved about a plan that failed its check: enough to reproduce it.
@@ -134,14 +134,14 @@ func (b badPlan) save(dir string) (path string, news bool, err error) {
 }
 
 // Limits of what one cycle explains, in verdicts of a pool on a pod shape: minVerdicts in any case, maxVerdicts if
-// nothing changes meanwhile. New pods wait for less time than their own plan takes.
+// nothing changes meanwhile. The former delay new pods by less time than their own plan takes.
 const (
 	minVerdicts = 2_000
 	maxVerdicts = 200_000
 )
 
-// explain gives pods without a place their Reasons after everything that was decided has been applied. It stops when
-// something changes: new pods are answered first, and the rest is explained after the next plan.
+// explain adds Reasons to the pods without a place, after all decisions have been applied. It stops when something
+// changes: new pods are answered first, and the rest is explained after the next plan.
 func (x *Driver) explain(s *model.Snapshot, plan model.Plan) model.Plan {
 	if x.o.Explain == nil || len(plan.Unplaced) == 0 {
 		return plan

@@ -11,7 +11,7 @@ import (
 const (
 	// resync is the longest time between two cycles: budgets open and close by the clock.
 	resync = 10 * time.Second
-	// retry is how long after an API error the next cycle begins.
+	// retry is the delay of the next cycle after an API error.
 	retry = time.Second
 )
 
@@ -46,8 +46,8 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
-// recall tries until all NodeClaims of a former leader are known, and reports whether they are: a plan that knows fewer
-// would exceed the limits of their pools.
+// recall tries until all NodeClaims of a former leader are known, and reports whether they are: a plan that misses
+// some would exceed the limits of their pools.
 func recall(ctx context.Context, o Options) bool {
 	for {
 		err := o.Recall(ctx)
@@ -74,7 +74,7 @@ type loop struct {
 	driver *Driver
 }
 
-// wake returns when the next cycle is due: soon after a change, and at the latest when the last cycle said.
+// wake returns when the next cycle is due: soon after a change, and no later than the last cycle requested.
 func (l *loop) wake() time.Time {
 	if at, changed := l.pace.Due(); changed && at.Before(l.next) {
 		return at
@@ -94,13 +94,13 @@ func (l *loop) setAlarm() {
 	})
 }
 
-// cycle decides and applies three times: for pods first, since they wait; then for the commands in progress; then for
-// disruption, which sees what was done for the pods.
+// cycle decides and applies three times: first for pods, since they wait; then for the commands in progress; then for
+// disruption, which sees the results for the pods.
 func (l *loop) cycle(ctx context.Context) {
 	l.o.Progress()
 	defer l.o.Progress()
 	l.pace.Settled()
-	select { // what changed up to here is in the snapshot
+	select { // changes up to here are in the snapshot
 	case <-l.o.State.Changed():
 	default:
 	}
@@ -113,11 +113,11 @@ func (l *loop) cycle(ctx context.Context) {
 	}
 }
 
-// Next returns when the next cycle is to be made although nothing changes. due is when a decision may come out
-// differently, zero if that depends on changes only.
+// Next returns when the next cycle is due even if nothing changes. due is when a decision may come out differently,
+// zero if only changes can cause that.
 func (d *Decision) Next(due, now time.Time) time.Time {
 	switch {
-	case len(d.Result.Errors) > 0: // whatever is due: each cycle would try again what has just failed
+	case len(d.Result.Errors) > 0: // whatever is due: each cycle would retry what has just failed
 		return now.Add(retry)
 	case d.Result.Again:
 		return now
@@ -125,14 +125,14 @@ func (d *Decision) Next(due, now time.Time) time.Time {
 	return later(Sooner(due, now.Add(resync)), now)
 }
 
-// How long changes are gathered before a cycle.
+// How long changes are batched before a cycle.
 const (
 	minQuiet = 10 * time.Millisecond  // after a single change
 	maxQuiet = 60 * time.Millisecond  // while changes keep coming
 	maxWait  = 300 * time.Millisecond // after the first change, however many follow
 )
 
-// Pace gathers changes and says when the next cycle is due. The zero value has gathered none.
+// Pace batches changes and says when the next cycle is due. The zero value has no changes.
 type Pace struct {
 	// Idle and Max replace the quiet period after a change and the longest wait; 0 = the defaults.
 	Idle, Max time.Duration
@@ -141,7 +141,7 @@ type Pace struct {
 	waiting     bool
 }
 
-// Change notes that something changed.
+// Change records a change.
 func (p *Pace) Change(now time.Time) {
 	if !p.waiting {
 		p.waiting, p.first = true, now
@@ -150,7 +150,8 @@ func (p *Pace) Change(now time.Time) {
 }
 
 // Due returns when the next cycle is due, and whether anything has changed. It waits for a quiet period of a third of
-// the time for which changes have been coming, so that a single pod is answered at once and a thousand with few plans.
+// the time over which changes have been arriving, so that a single pod is answered at once and a thousand with few
+// plans.
 func (p *Pace) Due() (time.Time, bool) {
 	if !p.waiting {
 		return time.Time{}, false
@@ -163,5 +164,5 @@ func (p *Pace) Due() (time.Time, bool) {
 	return at, true
 }
 
-// Settled starts anew after a cycle.
+// Settled forgets the changes when a cycle begins.
 func (p *Pace) Settled() { *p = Pace{Idle: p.Idle, Max: p.Max} }

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 
-// stage is a cluster with nothing but a clock: each snapshot is what the test put there.
+// stage is a cluster with nothing but a clock: each snapshot is what the test sets.
 type stage struct {
 	*clock.Virtual
 	changed  chan struct{}
@@ -27,8 +27,8 @@ type stage struct {
 	applied  []model.Plan
 	reported []model.Plan
 	unknown  error                                                // why Recall fails
-	result   Result                                               // what applying comes to
-	advance  func(*model.Snapshot, StillTrue) (Result, time.Time) // nil = nothing is under way
+	result   Result                                               // the result of applying a plan
+	advance  func(*model.Snapshot, StillTrue) (Result, time.Time) // nil = nothing is in progress
 }
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
@@ -44,7 +44,7 @@ func (s *stage) Apply(_ context.Context, _ *model.Snapshot, p model.Plan) Result
 	return s.result
 }
 
-// player is the stage's actor.
+// player is the stage's Applier.
 type player struct{ *stage }
 
 func (p player) Report(_ *model.Snapshot, plan model.Plan, _ map[string]string) {
@@ -62,7 +62,7 @@ func nothing(*model.Snapshot, model.Policy) model.Plan { return model.Plan{} }
 
 func fine(*model.Snapshot, model.Policy, model.Plan) []check.Violation { return nil }
 
-// begin runs a loop on the stage; each value of turns is a turn that has ended.
+// begin runs the controller on the stage and sends each cycle's decision to turns.
 func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
 	t.Helper()
 	turns = make(chan Decision, 100)
@@ -92,7 +92,7 @@ func begin(t *testing.T, s *stage, o Options) (turns chan Decision) {
 
 func newStage() *stage { return &stage{Virtual: clock.NewVirtual(noon), changed: make(chan struct{})} }
 
-// await is the next turn.
+// await returns the next cycle's decision.
 func await(t *testing.T, turns chan Decision) Decision {
 	t.Helper()
 	select {
@@ -104,7 +104,7 @@ func await(t *testing.T, turns chan Decision) Decision {
 	}
 }
 
-// wakesAt waits until the loop sleeps until a time, given from noon.
+// wakesAt waits until the controller sleeps until a time, given from noon.
 func (s *stage) wakesAt(t *testing.T, want time.Duration) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -136,7 +136,7 @@ func TestALonePodIsAnsweredAfterAMomentOfQuiet(t *testing.T) {
 func TestARushIsAnsweredInFewPlans(t *testing.T) {
 	var p Pace
 	now, plans := noon, 0
-	for range 1000 { // a pod every 2 ms: 2 s
+	for range 1000 { // a pod every 2 ms for 2 s
 		if at, ok := p.Due(); ok && !at.After(now) {
 			plans++
 			p.Settled()
@@ -167,7 +167,7 @@ func TestTheNextConsolidationIsAwaitedNotPolled(t *testing.T) {
 	s.wakesAt(t, 7*time.Second+resync)
 }
 
-// A plan that says when to look again is made anew then, though nothing has changed.
+// A plan that sets RecheckAt is made anew at that time, even if nothing has changed.
 func TestAPlanIsMadeAnewWhenItSays(t *testing.T) {
 	s := newStage()
 	s.pending = []model.Pod{{PodKey: model.PodKey{Namespace: "default", Name: "next"}}}
@@ -295,7 +295,7 @@ func TestNothingIsDecidedBeforeLeading(t *testing.T) {
 	await(t, turns)
 }
 
-// Whoever watches over the loop learns when a cycle begins and ends, also where nothing changes.
+// Progress is called when a cycle begins and when it ends, even if nothing changes.
 func TestEachCycleTellsThatItGoesOn(t *testing.T) {
 	s, told := newStage(), make(chan string, 100)
 	turns := begin(t, s, Options{
@@ -317,7 +317,7 @@ func TestEachCycleTellsThatItGoesOn(t *testing.T) {
 	}
 }
 
-// A former leader's newest claims count before the first plan, however often they cannot be read.
+// A former leader's newest claims are read before the first plan is made, however often reading them fails.
 func TestNothingIsDecidedBeforeAllClaimsAreKnown(t *testing.T) {
 	s := newStage()
 	s.unknown = errors.New("no API server")

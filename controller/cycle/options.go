@@ -10,61 +10,62 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// State is where snapshots come from, such as *cluster.State.
+// State provides snapshots, as *cluster.State does.
 type State interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
-	// Nominate names the nodes on which the newest plan places pods, and for each pod the NodeClaim that is not ready yet
-	// and on which it has a place.
+	// Nominate records the nodes on which the newest plan places pods and, for each pod that has a place on a node that
+	// is not ready yet, that node's NodeClaim.
 	Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 }
 
 // Applier carries out plans: the controller's writes to the Kubernetes API, a forecast's changes a copy of the cluster.
 type Applier interface {
 	Apply(ctx context.Context, s *model.Snapshot, p model.Plan) Result
-	// Report tells pods what a plan decided for them; claims are the NodeClaims by launch.
+	// Report tells pods what a plan decided for them; claims maps launch IDs to NodeClaims.
 	Report(s *model.Snapshot, p model.Plan, claims map[string]string)
-	// Advance takes the commands in progress a step further, and returns when it must be called again at the latest; the
-	// zero time means after a change.
+	// Advance moves the commands in progress one step further, and returns the latest time at which it must be called
+	// again; the zero time means after a change.
 	Advance(ctx context.Context, s *model.Snapshot, stillTrue StillTrue) (Result, time.Time)
 }
 
 // StillTrue returns why a command must not be completed, the zero Reason if it may.
 type StillTrue func(*model.Snapshot, model.Command) model.Reason
 
-// Options are what a Driver and Run need.
+// Options configure a Driver and Run.
 type Options struct {
 	State   State       // required
 	Applier Applier     // required
 	Clock   clock.Clock // default the real one
 	Policy  model.Policy
-	// Recall makes every NodeClaim known to State, whatever its watch has shown. Run calls it first. nil = State knows
-	// them.
+	// Recall makes every NodeClaim known to State, even those that the watch has not shown. Run calls it first. nil =
+	// State knows them.
 	Recall func(context.Context) error
-	// BatchIdle is how long Run waits after a change for further ones, BatchMax the longest wait in all; 0 = 10 to 60 ms
-	// and 300 ms.
+	// BatchIdle is how long Run waits for further changes after a change, BatchMax the longest wait in total; 0 = 10 to
+	// 60 ms and 300 ms.
 	BatchIdle, BatchMax time.Duration
-	// Promise has pods keep the places that a plan gives them on nodes that are not ready yet (feature gate Nominations).
+	// Promise makes pods keep the places that a plan gives them on nodes that are not ready yet (feature gate
+	// Nominations).
 	Promise bool
 	// Leading is closed when this process leads; nil if it always does.
 	Leading <-chan struct{}
 	// Provision, Disrupt and StillTrue are the functions of package engine. Required.
 	Provision, Disrupt func(*model.Snapshot, model.Policy) model.Plan
 	StillTrue          func(*model.Snapshot, model.Policy, model.Command) model.Reason
-	// Explain gives the pods that the last plan of Provision leaves without a place their Reasons, for as long as goOn
-	// returns true: see engine.Provisioner. nil = Provision has given them.
+	// Explain adds Reasons to the pods that the last plan of Provision leaves without a place, for as long as goOn
+	// returns true: see engine.Provisioner. nil = Provision adds them.
 	Explain func(plan *model.Plan, goOn func(verdicts int) bool)
 	// Check returns the promises that a plan breaks; default check.Plan. A plan whose violations are all Unproven is
 	// carried out: otherwise pods with many neighbours could block every other pod forever.
 	Check func(*model.Snapshot, model.Policy, model.Plan) []check.Violation
-	// Answered returns the pods that a plan of Provision leaves without exactly one answer, such as check.Answered. nil =
-	// that is not checked. Check cannot do it, since plans of Disrupt answer no pods.
+	// Answered returns the pods that a plan of Provision leaves without exactly one answer, such as check.Answered. nil
+	// = not checked. Check cannot do this, since plans of Disrupt answer no pods.
 	Answered func(*model.Snapshot, model.Plan) []check.Violation
-	// BadPlans is the folder for plans that failed the check; "" = they are not saved.
+	// BadPlans is the folder in which plans that failed the check are saved; "" = they are not saved.
 	BadPlans string
 	// OnDecision is called at the end of each cycle, on Run's goroutine.
 	OnDecision func(Decision)
-	// Progress is called when a cycle begins and ends: every resync at least, unless one hangs. May be nil.
+	// Progress is called when a cycle begins and ends: at least every resync, unless a cycle hangs. May be nil.
 	Progress func()
 	Log      *slog.Logger // default slog.Default
 }
@@ -83,7 +84,7 @@ type Decision struct {
 	Result   Result
 }
 
-// defaults fills in what was left out.
+// defaults sets the options that were left out.
 func (o Options) defaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}

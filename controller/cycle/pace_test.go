@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Who asks for a window gets it: pods that trickle in are planned for together.
+// With a batching window, pods that arrive one by one are planned for together.
 func TestAWindowThatWasAskedForIsWaited(t *testing.T) {
 	start := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	p := Pace{Idle: time.Second, Max: 4 * time.Second}

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Result is what became of a plan.
+// Result is the outcome of carrying out a plan.
 type Result struct {
 	Created  []string          // NodeClaims
 	Existing []string          // NodeClaims that an earlier run of the same plan created
@@ -17,11 +17,11 @@ type Result struct {
 	Finished []string          // IDs of commands whose NodeClaims' deletion was requested
 	Undone   []Undone          // commands whose nodes stay
 	Again    bool              // an object changed meanwhile: decide again at once
-	Refused  []Refusal         // what was not done because the cluster has moved on: a new plan is needed
+	Refused  []Refusal         // what was not done because the cluster has changed: a new plan is needed
 	Errors   []error           // API errors: the next plan tries again
 }
 
-// Refusal is a part of a plan that is no longer right.
+// Refusal is a part of a plan that is no longer valid.
 type Refusal struct {
 	Object string // NodePool, NodeClaim or command
 	Why    string
@@ -35,7 +35,7 @@ type Undone struct {
 	Message string // a sentence
 }
 
-// Add adds what became of another part of the plan.
+// Add adds the result of another part of the plan.
 func (r *Result) Add(other Result) {
 	r.Created, r.Existing = append(r.Created, other.Created...), append(r.Existing, other.Existing...)
 	r.Removed, r.Refused = append(r.Removed, other.Removed...), append(r.Refused, other.Refused...)
@@ -48,15 +48,15 @@ func (r *Result) Add(other Result) {
 	maps.Copy(r.Claims, other.Claims)
 }
 
-// How long a command waits for its replacements: longer while many commands are in progress, since the cloud is then
-// asked for much at once (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/queue.go).
+// How long a command waits for its replacements: longer while many commands are in progress, since the cloud then
+// gets many requests at once (sigs.k8s.io/karpenter v1.14.1, pkg/controllers/disruption/queue.go).
 const (
 	MinReplacementTimeout = 10 * time.Minute
 	maxReplacementTimeout = time.Hour
 	timeoutPerCommand     = 80 * time.Millisecond
 )
 
-// ReplacementTimeout is how long commands wait for their replacements while so many are in progress.
+// ReplacementTimeout returns how long commands wait for their replacements while that many are in progress.
 func ReplacementTimeout(commands int) time.Duration {
 	return min(max(time.Duration(commands)*timeoutPerCommand, MinReplacementTimeout), maxReplacementTimeout)
 }

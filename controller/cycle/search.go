@@ -9,12 +9,12 @@ import (
 
 // How often nodes are examined.
 const (
-	// LookAgain is how long nodes are not examined again while nothing changes, as in Karpenter. After that budgets,
+	// LookAgain is how long nodes are not examined again while nothing changes, as in Karpenter. By then budgets,
 	// prices or schedules may have changed.
 	LookAgain = 5 * time.Minute
 	// goOn is the pause between two parts of a search: new pods are answered first.
 	goOn = 20 * time.Millisecond
-	// launchPause is how long no search is made after a launch: the cluster is about to change. Where launches never stop,
+	// launchPause is how long no search is made after a launch: the cluster is about to change. If launches never stop,
 	// a part is searched every maxPause.
 	launchPause = time.Second
 	maxPause    = 10 * time.Second
@@ -35,11 +35,11 @@ type search struct {
 	again    time.Time       // when pods that were too young to be moved are old enough; zero if there are none
 	launched time.Time       // when nodes were last launched for pods
 	searched time.Time       // when a part was last searched, or the first could have been
-	rest     time.Time       // until when nothing is searched, for the time that the last part took
+	rest     time.Time       // until when no search is made, in proportion to the duration of the last part
 	held     bool            // a part was due at the last call and was not searched
 }
 
-// noWhatIfs limits the engine to what needs no search.
+// noWhatIfs limits the engine to decisions that need no search.
 const noWhatIfs = -1
 
 // policy returns the policy for the next part, and whether to search one.
@@ -59,7 +59,7 @@ func (c *search) pausing(now time.Time) bool {
 	return now.Before(later(c.launched.Add(launchPause), c.rest)) && now.Before(c.searched.Add(maxPause))
 }
 
-// looked notes the result of a part and when it was known; done is whether all of it was carried out.
+// looked records the result of a part and when it was known; done reports whether all of it was carried out.
 func (c *search) looked(s *model.Snapshot, p *model.Plan, known time.Time, done bool) {
 	c.last, c.at, c.kept = s, s.Now, merged(c.kept, p.Kept)
 	c.held = c.pausing(s.Now)
@@ -87,7 +87,7 @@ func merged(before, now []model.Kept) []model.Kept {
 	return out
 }
 
-// due returns when the next part is to be searched though nothing changes; zero if that is later than any resync.
+// due returns when the next part should be searched even if nothing changes; zero if that is later than any resync.
 func (c *search) due(now time.Time) time.Time {
 	if resume := c.launched.Add(launchPause); now.Before(resume) {
 		return resume
@@ -104,8 +104,8 @@ func (c *search) due(now time.Time) time.Time {
 // ripe reports whether pods that were too young to be moved may be old enough by now.
 func (c *search) ripe(now time.Time) bool { return !c.again.IsZero() && !now.Before(c.again) }
 
-// ripening returns when to search again for pods that were too young: at the earlier of the two times, but not for each
-// node separately. The time of an earlier part counts until it has passed.
+// ripening returns when to search again for pods that were too young: at the earlier of the two times, but not
+// separately for each node. The time of an earlier part counts until it has passed.
 func ripening(before, next, now time.Time) time.Time {
 	if before.After(now) {
 		next = Sooner(before, next)
@@ -125,7 +125,8 @@ func changed(a, b *model.Snapshot) bool {
 
 func same[T any](a, b []T) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-// samePools compares what pools allow and offer. Their usage follows from the nodes.
+// samePools compares what pools allow and offer. Their usage follows from the nodes, and what their reservations are
+// from their types.
 func samePools(a, b []model.Pool) bool {
 	if len(a) != len(b) {
 		return false
@@ -133,13 +134,24 @@ func samePools(a, b []model.Pool) bool {
 	for i := range a {
 		x, y := &a[i], &b[i]
 		if x.Name != y.Name || x.Disruption != y.Disruption || x.NotReady != y.NotReady || x.Replicas != y.Replicas ||
-			x.Limits != y.Limits ||
-			x.Weight != y.Weight || !same(x.Types, y.Types) {
+			x.Limits != y.Limits || x.MinNodes != y.MinNodes ||
+			x.Weight != y.Weight || !same(x.Types, y.Types) || !slices.Equal(x.Taints, y.Taints) ||
+			!slices.EqualFunc(x.Requirements, y.Requirements, sameRequirement) ||
+			!slices.EqualFunc(x.Reservations, y.Reservations, sameFree) {
 			return false
 		}
 	}
 	return true
 }
+
+func sameRequirement(a, b model.Requirement) bool {
+	return a.Key == b.Key && a.Complement == b.Complement && a.Present == b.Present && a.MinValues == b.MinValues &&
+		slices.Equal(a.Values, b.Values) && sameBound(a.Gte, b.Gte) && sameBound(a.Lte, b.Lte)
+}
+
+func sameBound(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func sameFree(a, b model.Reservation) bool { return a.ID == b.ID && a.Free == b.Free }
 
 // fellDue reports whether a node has become a candidate since.
 func fellDue(a, b *model.Snapshot) bool {

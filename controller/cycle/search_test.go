@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// asked is a Disrupt that notes where each of its calls began, and stops at the names it is given.
+// asked is a Disrupt that records where each of its calls began, and stops at the given names.
 type asked struct {
 	after []string
 	what  []int
@@ -67,8 +67,44 @@ func TestASearchGoesOnWhereItStoppedAndRestsAtItsEnd(t *testing.T) {
 	}
 }
 
-// Snapshots change all the time in a large cluster, and a search on a busy machine takes long: pods that come have
-// the processor for most of it.
+// A pool that allows something else may have a cheaper place for pods, although no node has changed. What is the same
+// in a new snapshot is no reason to search.
+func TestAPoolThatChangesIsSearchedForAtOnce(t *testing.T) {
+	pool := func() []model.Pool {
+		return []model.Pool{{
+			Name: "p", Requirements: model.NewRequirements(model.OneOf(model.LabelArch, "amd64")),
+			Taints:       []model.Taint{{Key: "team", Value: "a", Effect: model.NoSchedule}},
+			Reservations: []model.Reservation{{ID: "cr-1", Free: 1}},
+		}}
+	}
+	for name, change := range map[string]func(*model.Pool){
+		"requirements": func(p *model.Pool) {
+			p.Requirements = model.NewRequirements(model.OneOf(model.LabelArch, "amd64", "arm64"))
+		},
+		"minimum of values": func(p *model.Pool) { p.Requirements[0].MinValues = 2 },
+		"bound": func(p *model.Pool) {
+			bound := int64(4)
+			p.Requirements[0].Gte = &bound
+		},
+		"taints":               func(p *model.Pool) { p.Taints = nil },
+		"minimum of nodes":     func(p *model.Pool) { p.MinNodes = 1 },
+		"reserved instances":   func(p *model.Pool) { p.Reservations[0].Free = 2 },
+		"another reservation":  func(p *model.Pool) { p.Reservations[0].ID = "cr-2" },
+		"no more reservations": func(p *model.Pool) { p.Reservations = nil },
+	} {
+		before := &model.Snapshot{Pools: pool()}
+		if changed(before, &model.Snapshot{Pools: pool()}) {
+			t.Fatal("an equal pool counts as changed")
+		}
+		now := &model.Snapshot{Pools: pool()}
+		if change(&now.Pools[0]); !changed(before, now) {
+			t.Errorf("%s: the pool has changed, and nobody looks", name)
+		}
+	}
+}
+
+// In a large cluster snapshots change all the time, and a search takes long: it rests longer than its pieces take,
+// which leaves most of the processor time to new pods.
 func TestASearchRestsLongerThanItsPiecesTake(t *testing.T) {
 	const piece = 30 * time.Millisecond
 	s, a := newStage(), &asked{stops: []string{"f"}}
@@ -187,7 +223,8 @@ func TestDriftIsLookedAtWhenNoPodIsOnItsWayAnyMore(t *testing.T) {
 	}
 }
 
-// While the API server refuses what plans ask for, a search that could go on at once waits: each turn asks again.
+// While the API server rejects what plans request, a search that could continue at once waits, since each cycle
+// repeats the requests.
 func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
 	s, a := newStage(), &asked{stops: []string{"f", "m"}}
 	s.result = Result{Errors: []error{errors.New("no")}}
@@ -196,8 +233,8 @@ func TestASearchDoesNotMakeTheLoopTryWhatFailsWithoutPause(t *testing.T) {
 	s.wakesAt(t, retry)
 }
 
-// A machine that grows too old, or on which a DaemonSet's pod waits long enough, is looked at when that is so, not
-// minutes later.
+// A node that exceeds its maximum age, or on which a DaemonSet's pod has waited long enough, is evaluated at that
+// moment, not minutes later.
 func TestTheNextCauseToReplaceAMachineIsAwaited(t *testing.T) {
 	now := time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 	s := &model.Snapshot{

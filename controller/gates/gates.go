@@ -1,4 +1,4 @@
-// Package gates holds the feature gates that karpenter.sh/v1 knows: which of the contract's optional parts are on.
+// Package gates holds the feature gates of karpenter.sh/v1: which of the contract's optional parts are on.
 package gates
 
 import (
@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Gates says which optional parts of the contract are on, and one of our own.
+// Gates says which optional parts of the contract are on, and whether one of our own is.
 type Gates struct {
 	NodeRepair              bool // nodes whose kubelet or hardware is broken for long are replaced
 	ReservedCapacity        bool // capacity reservations are offerings of their own
-	SpotToSpotConsolidation bool // a spot machine may be replaced by a cheaper spot machine
+	SpotToSpotConsolidation bool // a spot instance may be replaced by a cheaper spot instance
 	NodeOverlay             bool // NodeOverlay objects change prices and capacities
-	StaticCapacity          bool // a NodePool with spec.replicas keeps so many nodes
-	CapacityBuffer          bool // CapacityBuffer objects keep room free
-	Nominations             bool // ours: pods are nominated to the machines that were launched for them (docs/adr/0027)
+	StaticCapacity          bool // a NodePool with spec.replicas keeps that many nodes
+	CapacityBuffer          bool // CapacityBuffer objects keep capacity free
+	Nominations             bool // ours: pods are nominated to the nodes that were launched for them (docs/adr/0027)
 }
 
-// Default is what is on when nobody says otherwise: the reference's defaults of v1.14.1, and our own gate.
+// Default returns the defaults: those of the reference, v1.14.1, and our own gate.
 func Default() Gates { return Gates{ReservedCapacity: true, Nominations: true} }
 
-// field finds the gate of a name, nil if there is none.
+// field returns the gate of a name, nil if there is none.
 func (g *Gates) field(name string) *bool {
 	switch name {
 	case "NodeRepair":
@@ -48,9 +48,8 @@ var names = []string{
 	"CapacityBuffer", "Nominations",
 }
 
-// Parse reads "A=true,B=false" over the defaults. A name that nobody knows is passed over, as in the reference, so
-// that settings written for another version still work; unknown returns those names. A value that is no bool is an
-// error.
+// Parse parses "A=true,B=false" on top of the defaults. Unknown names are ignored, as in the reference, so that
+// settings written for another version still work; unknown returns them. A value that is not a bool is an error.
 func Parse(s string) (g Gates, unknown []string, err error) {
 	g = Default()
 	for item := range strings.SplitSeq(s, ",") {

@@ -16,12 +16,12 @@ const (
 	servicePrefix = "service.beta.kubernetes.io/aws-load-balancer-"
 )
 
-// annotations reads the annotations of an object that begin with a prefix, and remembers which were read: the rest are
-// unknown, and told.
+// annotations reads the annotations of an object that begin with a prefix, and remembers which were read: the others
+// are unknown and are reported.
 type annotations struct {
 	object   client.Object
 	prefix   string
-	of       []map[string]string // the first that has a key counts
+	of       []map[string]string // the first one with a key counts
 	read     map[string]bool
 	problems *[]problem
 }
@@ -42,9 +42,13 @@ func (a *annotations) text(key, fallback string) string {
 	return fallback
 }
 
-// oneOf returns a value that has to be among those that are served.
+// oneOf returns a value that must be the fallback or one of those served.
 func (a *annotations) oneOf(key, fallback string, served ...string) string {
-	v := a.text(key, fallback)
+	return a.checked(key, a.text(key, fallback), fallback, served...)
+}
+
+// checked returns v, or fallback with a problem if v is neither that nor one of those served.
+func (a *annotations) checked(key, v, fallback string, served ...string) string {
 	if v == fallback || slices.Contains(served, v) {
 		return v
 	}
@@ -66,12 +70,12 @@ func (a *annotations) number(key string, fallback int32) int32 {
 	return int32(n)
 }
 
-// list returns the parts of a list with commas.
+// list returns the parts of a list separated by commas or spaces.
 func (a *annotations) list(key string) []string {
 	return strings.FieldsFunc(a.text(key, ""), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// pairs returns the map that KEY=VALUE,KEY=VALUE says.
+// pairs parses KEY=VALUE,KEY=VALUE into a map.
 func (a *annotations) pairs(key string) map[string]string {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(a.text(key, ""), ",") {
@@ -92,7 +96,7 @@ func (a *annotations) problem(reason, format string, args ...any) {
 	*a.problems = append(*a.problems, problem{a.object, reason, fmt.Sprintf(format, args...)})
 }
 
-// unknown tells the annotations with the prefix that nobody has read.
+// unknown reports the annotations with the prefix that were not read.
 func (a *annotations) unknown() {
 	var names []string
 	for _, k := range slices.Sorted(maps.Keys(a.object.GetAnnotations())) {
@@ -105,14 +109,15 @@ func (a *annotations) unknown() {
 	}
 }
 
-// health reads the health check that an Ingress or a Service asks for. The defaults are the AWS Load Balancer
+// health reads the health check that an Ingress or a Service requests. The defaults are the AWS Load Balancer
 // Controller's.
 func (a *annotations) health(protocol string, interval, healthy, unhealthy int32) healthCheck {
+	const key, prefix = "healthcheck-protocol", "healthcheck-"
 	h := healthCheck{
-		protocol: a.oneOf("healthcheck-protocol", protocol, "HTTP", "TCP"),
+		// The AWS Load Balancer Controller documents upper case for Ingresses, and lower case for Services.
+		protocol: a.checked(key, strings.ToUpper(a.text(key, protocol)), protocol, "HTTP", "TCP"),
 		port:     a.text("healthcheck-port", "traffic-port"),
 	}
-	prefix := "healthcheck-"
 	if h.protocol == "HTTP" {
 		h.path = a.text(prefix+"path", "/")
 	} else {

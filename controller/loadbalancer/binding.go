@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// labelStack marks the TargetGroupBindings that this controller made for its own target groups. All others are
-// somebody's: they put the pods of a Service into a target group that is not the controller's.
+// labelStack marks the TargetGroupBindings that this controller made for its own target groups. All others are a
+// user's: they put the pods of a Service into a target group that is not the controller's.
 const labelStack = "elbv2.k8s.aws/stack"
 
-// finalizerBinding keeps somebody's TargetGroupBinding until its pods are deregistered. It has the AWS Load Balancer
+// finalizerBinding keeps a user's TargetGroupBinding until its pods are deregistered. It has the AWS Load Balancer
 // Controller's name.
 const finalizerBinding = "elbv2.k8s.aws/resources"
 
-// bind makes the TargetGroupBindings of the stacks' target groups, and deletes those of groups that are gone.
+// bind creates the TargetGroupBindings of the stacks' target groups, and deletes those of groups that are gone.
 func (c *controller) bind(
 	ctx context.Context, have *made, stacks []*stack, existing []*unstructured.Unstructured,
 ) error {
@@ -41,7 +41,7 @@ func (c *controller) bind(
 		for _, name := range slices.Sorted(maps.Keys(s.targetGroups)) {
 			g, at := s.targetGroups[name], have.groups[name]
 			if at.TargetGroupArn == nil {
-				continue // made in this very look: the next one sees it
+				continue // just created: the next reconciliation sees it
 			}
 			key := g.service.Namespace + "/" + name
 			spec := map[string]any{
@@ -80,13 +80,13 @@ func (c *controller) putBinding(
 		o.Object["spec"] = spec
 		_, err = client.Update(ctx, o, metav1.UpdateOptions{})
 	}
-	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) { // or its namespace ends
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) { // or its namespace is being deleted
 		return nil
 	}
 	return fmt.Errorf("TargetGroupBinding %s/%s: %w", namespace, name, err)
 }
 
-// bound registers the pods of Services in the target groups that somebody's TargetGroupBindings name, and deregisters
+// bound registers the pods of Services in the target groups that users' TargetGroupBindings name, and deregisters
 // those of TargetGroupBindings that are being deleted.
 func (c *controller) bound(ctx context.Context, o *objects, existing []*unstructured.Unstructured) error {
 	var failed []error
@@ -156,11 +156,12 @@ func (c *controller) groupOf(ctx context.Context, b *unstructured.Unstructured) 
 	return found.TargetGroups[0], nil
 }
 
-// unbind deregisters all targets of a TargetGroupBinding's target group, unless that is gone, and lets it go.
+// unbind deregisters all targets of a TargetGroupBinding's target group, unless the group is gone, and removes the
+// finalizer.
 func (c *controller) unbind(ctx context.Context, b *unstructured.Unstructured) error {
 	b = b.DeepCopy()
 	if !controllerutil.RemoveFinalizer(b, finalizerBinding) {
-		return nil // somebody else's keeps it
+		return nil // another finalizer keeps it
 	}
 	found, err := c.groupOf(ctx, b)
 	if err == nil {
@@ -174,7 +175,7 @@ func (c *controller) unbind(ctx context.Context, b *unstructured.Unstructured) e
 
 func (c *controller) update(ctx context.Context, b *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(bindings).Namespace(b.GetNamespace()).Update(ctx, b, metav1.UpdateOptions{})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it changed, and is looked at again
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // it changed, and is reconciled again
 		return nil
 	}
 	return err

@@ -13,7 +13,7 @@ import (
 //go:embed crds.yaml
 var definitions string
 
-// CRDs returns the definitions of the kinds that the controller reads beside Kubernetes' own. They have to exist before
+// CRDs returns the definitions of the kinds that the controller reads beside Kubernetes' own. They must exist before
 // Run.
 func CRDs() []*apiextensionsv1.CustomResourceDefinition {
 	var all []*apiextensionsv1.CustomResourceDefinition

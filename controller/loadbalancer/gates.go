@@ -28,12 +28,12 @@ import (
 // gate's condition is the health of the pod's target, in the words of Elastic Load Balancing.
 const (
 	gatePrefix       = "target-health.elbv2.k8s.aws/"      // and the TargetGroupBinding's name
-	legacyGatePrefix = "target-health.alb.ingress.k8s.aws" // of version 1; nobody sets those
+	legacyGatePrefix = "target-health.alb.ingress.k8s.aws" // of version 1; never set
 	gateWebhooks     = "aws-load-balancer-webhook"
 )
 
-// gateLabels are the labels of namespaces whose pods get gates, by the name of the webhook that reads them: those of
-// the AWS Load Balancer Controller and of EKS Auto Mode.
+// gateLabels maps webhook names to the label of the namespaces whose pods get gates from that webhook: those of the
+// AWS Load Balancer Controller and of EKS Auto Mode.
 var gateLabels = map[string]string{
 	"mpod.elbv2.k8s.aws":     "elbv2.k8s.aws/pod-readiness-gate-inject",
 	"mpod.eks.amazonaws.com": "eks.amazonaws.com/pod-readiness-gate-inject",
@@ -47,7 +47,7 @@ func hasGate(p *corev1.Pod, of func(gate string) bool) bool {
 
 func isGate(gate string) bool { return strings.HasPrefix(gate, gatePrefix) }
 
-// injector is the webhook that gives new pods their readiness gates.
+// injector returns the webhook that gives new pods their readiness gates.
 func (c *controller) injector() (*admission.Loopback, error) {
 	api, err := client.New(c.REST, client.Options{})
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *controller) injector() (*admission.Loopback, error) {
 	}, nil
 }
 
-// inject adds the gates of a new pod, by the bindings and Services that there are now.
+// inject adds the gates of a new pod, according to the current bindings and Services.
 func (c *controller) inject(ctx context.Context, namespace string, pod *corev1.Pod) error {
 	list, err := c.dynamic.Resource(bindings).Namespace(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *controller) inject(ctx context.Context, namespace string, pod *corev1.P
 	return nil
 }
 
-// addGates gives a pod the gates of TargetGroupBindings. They replace those of version 1.
+// addGates gives a pod the gates of TargetGroupBindings, which replace those of version 1.
 func addGates(pod *corev1.Pod, names []string) {
 	if len(names) == 0 {
 		return
@@ -114,7 +114,7 @@ func specOf(b *unstructured.Unstructured, path ...string) string {
 	return fmt.Sprint(v)
 }
 
-// openGates writes the health of the targets of pods that wait for it into the conditions of their gates.
+// openGates writes the health of the targets of waiting pods into the conditions of their gates.
 func (c *controller) openGates(ctx context.Context, arn string, g *targetGroup) error {
 	if len(g.gated) == 0 {
 		return nil
@@ -137,8 +137,8 @@ func (c *controller) openGates(ctx context.Context, arn string, g *targetGroup) 
 	return errors.Join(failed...)
 }
 
-// openOrphans opens the gates of TargetGroupBindings that do not exist any more: nobody else would. The pods are listed
-// before the bindings, so that a gate that was injected in between is not one of them.
+// openOrphans opens the gates of TargetGroupBindings that no longer exist: nothing else would. It lists the pods
+// before the bindings, so that a gate injected in between is not taken for one of them.
 func (c *controller) openOrphans(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -177,7 +177,7 @@ func (c *controller) openOrphans(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// gateCondition is the condition of a gate of a pod whose target has a health; changed says whether the pod lacks it.
+// gateCondition returns the condition of a pod's gate for its target's health; changed says whether the pod lacks it.
 func gateCondition(p *corev1.Pod, gate string, h types.TargetHealth) (want corev1.PodCondition, changed bool) {
 	want = corev1.PodCondition{
 		Type: corev1.PodConditionType(gate), Status: corev1.ConditionFalse, Reason: string(h.Reason),
@@ -195,7 +195,7 @@ func gateCondition(p *corev1.Pod, gate string, h types.TargetHealth) (want corev
 	return want, true
 }
 
-// setGate writes what is known about a pod's target into the condition of a gate.
+// setGate writes the health of a pod's target into the condition of a gate.
 func (c *controller) setGate(ctx context.Context, p *corev1.Pod, gate string, h types.TargetHealth) error {
 	want, changed := gateCondition(p, gate, h)
 	if !changed {
@@ -203,7 +203,7 @@ func (c *controller) setGate(ctx context.Context, p *corev1.Pod, gate string, h 
 	}
 	data, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": p.UID}, // not of another pod with this name
-		// not as a PodCondition, which leaves empty fields out: they are to be emptied
+		// not as a PodCondition, which omits empty fields: they must be emptied
 		"status": map[string]any{"conditions": []any{map[string]any{
 			"type": want.Type, "status": want.Status, "reason": want.Reason, "message": want.Message,
 			"lastTransitionTime": want.LastTransitionTime,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,17 +14,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Controllers of the IngressClasses that are served here: those of the AWS Load Balancer Controller and of Auto Mode.
+// Controllers of the IngressClasses that are served: the AWS Load Balancer Controller's and Auto Mode's.
 const (
 	albController      = "ingress.k8s.aws/alb"
 	autoModeController = "eks.amazonaws.com/alb"
 )
 
-// className is the class that everybody uses. Without an IngressClass of that name it is the AWS Load Balancer
-// Controller's, which its chart would create.
+// className is the usual class. Without an IngressClass of that name it is the AWS Load Balancer Controller's, whose
+// chart would create one.
 const className = "alb"
 
-// controllerOf returns the controller of an Ingress's class, "" if that is not served here.
+// controllerOf returns the controller of an Ingress's class, "" if it is not served.
 func (c *objects) controllerOf(i *networkingv1.Ingress) string {
 	name := ptr.Deref(i.Spec.IngressClassName, i.Annotations["kubernetes.io/ingress.class"])
 	class, ok := c.classes[name]
@@ -36,6 +37,12 @@ func (c *objects) controllerOf(i *networkingv1.Ingress) string {
 	return ""
 }
 
+// groupName is the form of names of groups, that of the AWS Load Balancer Controller. It excludes the IDs of Ingresses
+// without a group.
+var groupName = regexp.MustCompile(`^([a-z0-9][-a-z0-9.]*)?[a-z0-9]$`)
+
+func isGroupName(name string) bool { return len(name) <= 63 && groupName.MatchString(name) }
+
 // ingressStacks returns a stack for each Ingress of our classes, or for each group of them.
 func (c *objects) ingressStacks() []*stack {
 	members := map[string][]*networkingv1.Ingress{}
@@ -43,8 +50,10 @@ func (c *objects) ingressStacks() []*stack {
 		if c.controllerOf(i) == "" || i.DeletionTimestamp != nil {
 			continue
 		}
-		id := cmp.Or(c.paramsOf(i)[ingressPrefix+"group.name"], i.Annotations[ingressPrefix+"group.name"],
-			i.Namespace+"/"+i.Name)
+		id := i.Namespace + "/" + i.Name
+		if a := annotationsOf(i, ingressPrefix, new([]problem), c.paramsOf(i)); isGroupName(a.text("group.name", "")) {
+			id = a.text("group.name", "")
+		}
 		members[id] = append(members[id], i)
 	}
 	var out []*stack
@@ -54,11 +63,11 @@ func (c *objects) ingressStacks() []*stack {
 	return out
 }
 
-// ingressStack builds the load balancer of some Ingresses. Rules come in the order of the Ingresses' group.order, then
-// of their names; what concerns the load balancer itself is the first one's to say.
+// ingressStack builds the load balancer of a group of Ingresses. Rules are ordered by the Ingresses' group.order,
+// then by their names; settings of the load balancer itself come from the first Ingress.
 func (c *objects) ingressStack(id string, members []*networkingv1.Ingress) *stack {
 	s := &stack{
-		id: id, tagKey: "ingress.k8s.aws/stack", kind: "application", listeners: map[int32]*listener{},
+		id: id, tagKey: tagIngress, kind: "application", listeners: map[int32]*listener{},
 		targetGroups: map[string]*targetGroup{}, attributes: map[string]string{}, tags: map[string]string{},
 	}
 	order := func(i *networkingv1.Ingress) int32 {
@@ -67,7 +76,7 @@ func (c *objects) ingressStack(id string, members []*networkingv1.Ingress) *stac
 	slices.SortFunc(members, func(a, b *networkingv1.Ingress) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	s.problems = nil // of the comparisons; they are found again below
+	s.problems = nil // from sorting; they are found again below
 	for n, i := range members {
 		s.owners = append(s.owners, i)
 		a := annotationsOf(i, ingressPrefix, &s.problems, c.paramsOf(i))
@@ -86,7 +95,11 @@ func (c *objects) ingressStack(id string, members []*networkingv1.Ingress) *stac
 			s.name = cmp.Or(name, shortName(c.cluster+"/"+id+"/"+scheme, words...))
 		}
 		c.addIngress(s, i, a)
-		for _, known := range []string{"group.name", "group.order", "ip-address-type"} {
+		if group := a.text("group.name", ""); group != "" && !isGroupName(group) {
+			a.problem("InvalidAnnotation", "%sgroup.name: %q is not a name of at most 63 lower-case letters, digits, - and .; "+
+				"the Ingress is in no group", ingressPrefix, group)
+		}
+		for _, known := range []string{"group.order", "ip-address-type"} {
 			a.text(known, "")
 		}
 		a.unknown()
@@ -94,7 +107,8 @@ func (c *objects) ingressStack(id string, members []*networkingv1.Ingress) *stac
 	return s
 }
 
-// ports returns the ports that an Ingress listens on. HTTPS needs a certificate, which nobody issues here.
+// ports returns the ports that an Ingress listens on. HTTPS is not served: it needs a certificate, and none is
+// issued.
 func ports(a *annotations) []int32 {
 	text := a.text("listen-ports", `[{"HTTP": 80}]`)
 	var listed []map[string]int32
@@ -108,8 +122,8 @@ func ports(a *annotations) []int32 {
 		for _, protocol := range slices.Sorted(maps.Keys(one)) {
 			switch port := one[protocol]; {
 			case protocol != "HTTP":
-				a.problem("UnsupportedListener", "%slisten-ports: %s is not served here, HTTP is; port %d does not listen",
-					ingressPrefix, protocol, port)
+				a.problem("UnsupportedListener", "%slisten-ports: protocol %s is not supported, only HTTP; port %d gets no "+
+					"listener", ingressPrefix, protocol, port)
 			case port < 1 || port > 65535:
 				a.problem("InvalidAnnotation", "%slisten-ports: %d is not a port", ingressPrefix, port)
 			default:
@@ -142,26 +156,26 @@ func (c *objects) addIngress(s *stack, i *networkingv1.Ingress, a *annotations) 
 			rules = append(rules, one)
 		}
 	}
-	fallback := action{fixed: &fixedResponse{ContentType: "text/plain", StatusCode: "404"}}
+	fallback, given := action{fixed: &fixedResponse{ContentType: "text/plain", StatusCode: "404"}}, false
 	if b := i.Spec.DefaultBackend; b != nil {
 		if act, ok := c.backend(s, i, a, *b); ok {
-			fallback = act
+			fallback, given = act, true
 		}
 	}
 	for _, port := range ports(a) {
 		l := s.listeners[port]
 		if l == nil {
-			l = &listener{protocol: "HTTP", fallback: fallback}
+			l = &listener{protocol: "HTTP"}
 			s.listeners[port] = l
 		}
-		if l.fallback.fixed != nil {
-			l.fallback = fallback
+		if !l.given {
+			l.fallback, l.given = fallback, given
 		}
 		l.rules = append(l.rules, rules...)
 	}
 }
 
-// comparePaths puts exact paths first, then prefixes, the longest first, then what the implementation specifies.
+// comparePaths orders exact paths first, then prefixes, longest first, then implementation-specific paths.
 func comparePaths(a, b networkingv1.HTTPIngressPath) int {
 	rank := func(p networkingv1.HTTPIngressPath) int {
 		switch ptr.Deref(p.PathType, networkingv1.PathTypeImplementationSpecific) {
@@ -192,7 +206,7 @@ func patterns(p networkingv1.HTTPIngressPath) []string {
 	return []string{path, path + "/*"}
 }
 
-// backend returns the action for a backend: a port of a Service, or what an annotation actions.NAME says.
+// backend returns the action for a backend: a port of a Service, or the action in an annotation actions.NAME.
 func (c *objects) backend(
 	s *stack, i *networkingv1.Ingress, a *annotations, b networkingv1.IngressBackend,
 ) (action, bool) {
@@ -221,7 +235,7 @@ func (c *objects) backend(
 	if c.controllerOf(i) == autoModeController {
 		usual = "ip"
 	}
-	// A Service's own annotations go before the Ingress's.
+	// A Service's own annotations take precedence over the Ingress's.
 	both := annotationsOf(i, ingressPrefix, &s.problems, c.paramsOf(i), svc.Annotations)
 	both.read = a.read
 	g := &targetGroup{
@@ -237,7 +251,7 @@ func (c *objects) backend(
 	return action{targetGroup: g.name}, true
 }
 
-// annotatedAction reads the annotation actions.NAME, which holds JSON.
+// annotatedAction parses the annotation actions.NAME, which holds JSON.
 func annotatedAction(a *annotations, name string) (action, bool) {
 	key := "actions." + name
 	var said struct {

@@ -1,6 +1,7 @@
 package loadbalancer
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http/httptest"
@@ -69,7 +70,7 @@ metadata: {name: starting, namespace: study-aews}
 spec: {readinessGates: [{conditionType: target-health.elbv2.k8s.aws/game}]}
 `
 
-// read returns the objects of a text.
+// read returns the objects in a YAML text.
 func read(t *testing.T, text string) *objects {
 	t.Helper()
 	o := &objects{
@@ -116,7 +117,7 @@ func read(t *testing.T, text string) *objects {
 	return o
 }
 
-// describe writes stacks in lines.
+// describe formats stacks, one item per line.
 func describe(stacks []*stack) string {
 	var b strings.Builder
 	for _, s := range stacks {
@@ -152,7 +153,8 @@ func wantStacks(t *testing.T, o *objects, want string) {
 	}
 }
 
-// Ready pods are targets, and pods that wait for nothing but this target group; pods that end are none.
+// Targets are the ready pods and the pods that only this target group's readiness gate keeps from being ready;
+// terminating pods are not.
 func TestTheGameGetsALoadBalancerForItsReadyPods(t *testing.T) {
 	group := slices.Collect(maps.Keys(read(t, game).ingressStacks()[0].targetGroups))[0]
 	o := read(t, strings.ReplaceAll(game, "target-health.elbv2.k8s.aws/game", "target-health.elbv2.k8s.aws/"+group))
@@ -193,8 +195,68 @@ application internet-facing games
   BackendNotFound: Service "nobody" of a backend does not exist
   InvalidAnnotation: alb.ingress.kubernetes.io/healthcheck-interval-seconds: "often" is not a number; 15 is used
   InvalidBackend: target type instance needs a node port, and Service "service-2048" has the type ; use target type ip, or the type NodePort
-  UnsupportedListener: alb.ingress.kubernetes.io/listen-ports: HTTPS is not served here, HTTP is; port 443 does not listen
+  UnsupportedListener: alb.ingress.kubernetes.io/listen-ports: protocol HTTPS is not supported, only HTTP; port 443 gets no listener
   UnsupportedAnnotation: these annotations have no effect here: alb.ingress.kubernetes.io/wafv2-acl-arn
+`)
+}
+
+// The default backend of a group is the first that one of its Ingresses has; an Ingress without one has no say.
+func TestAGroupKeepsTheDefaultBackendOfItsIngresses(t *testing.T) {
+	for _, order := range []string{"1", "3"} {
+		wantStacks(t, read(t, `
+kind: Ingress
+metadata:
+  name: closed
+  namespace: shop
+  annotations:
+    alb.ingress.kubernetes.io/group.name: shop
+    alb.ingress.kubernetes.io/group.order: "`+order+`"
+    alb.ingress.kubernetes.io/actions.closed: '{"type":"fixed-response","fixedResponseConfig":{"statusCode":"503"}}'
+spec:
+  ingressClassName: alb
+  defaultBackend: {service: {name: closed, port: {name: use-annotation}}}
+---
+kind: Ingress
+metadata:
+  name: none
+  namespace: shop
+  annotations: {alb.ingress.kubernetes.io/group.name: shop, alb.ingress.kubernetes.io/group.order: "2"}
+spec:
+  ingressClassName: alb
+---
+kind: Ingress
+metadata:
+  name: later
+  namespace: shop
+  annotations:
+    alb.ingress.kubernetes.io/group.name: shop
+    alb.ingress.kubernetes.io/group.order: "4"
+    alb.ingress.kubernetes.io/actions.later: '{"type":"fixed-response","fixedResponseConfig":{"statusCode":"418"}}'
+spec:
+  ingressClassName: alb
+  defaultBackend: {service: {name: later, port: {name: use-annotation}}}
+`), `
+application internal shop
+  80 else -> 503
+`)
+	}
+}
+
+// The ID of an Ingress without a group is no name of a group: nobody joins it.
+func TestAGroupsNameIsNoOtherIngress(t *testing.T) {
+	intruder := game[strings.Index(game, "kind: Ingress\n"):strings.Index(game, "---\nkind: Pod\n")]
+	intruder = strings.Replace(intruder, "  namespace: study-aews\n  annotations:\n",
+		"  namespace: another\n  annotations:\n    alb.ingress.kubernetes.io/group.name: study-aews/ingress-2048\n", 1)
+	intruder = strings.Replace(intruder, "    alb.ingress.kubernetes.io/target-type: ip\n", "", 1)
+	wantStacks(t, read(t, game+"---\n"+intruder), `
+application internet-facing another/ingress-2048
+  80 [{path-pattern [/*]}] -> 503
+  80 else -> 404
+  BackendNotFound: Service "service-2048" of a backend does not exist
+  InvalidAnnotation: alb.ingress.kubernetes.io/group.name: "study-aews/ingress-2048" is not a name of at most 63 lower-case letters, digits, - and .; the Ingress is in no group
+application internet-facing study-aews/ingress-2048
+  80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80}]
+  80 else -> 404
 `)
 }
 
@@ -209,7 +271,7 @@ func TestTheClassDecidesWhoseIngressItIs(t *testing.T) {
 	}
 }
 
-// An IngressClassParams goes before the annotations of the Ingresses of its class.
+// An IngressClassParams takes precedence over the annotations of the Ingresses of its class.
 func TestTheClassesParametersGoFirst(t *testing.T) {
 	o := read(t, game+`---
 kind: IngressClass
@@ -232,7 +294,7 @@ application internal games
 `)
 }
 
-// The API server accepts the definitions: its own validation says so.
+// The API server's own validation accepts the definitions.
 func TestTheDefinitionsAreValid(t *testing.T) {
 	var names []string
 	for _, d := range CRDs() {
@@ -276,7 +338,26 @@ network internet-facing study-aews/service-2048
 `)
 }
 
-// atAWS is a syncer and the region that it talks to over HTTP.
+// The AWS Load Balancer Controller documents http and tcp for Services.
+func TestTheProtocolOfAHealthCheckMayBeInLowerCase(t *testing.T) {
+	service := game[:strings.Index(game, "kind: Ingress\n")]
+	service = strings.Replace(service, "spec:\n  ports", "spec:\n  type: LoadBalancer\n  ports", 1)
+	service = strings.Replace(service, "namespace: study-aews}", `namespace: study-aews, annotations: {
+  service.beta.kubernetes.io/aws-load-balancer-healthcheck-protocol: http,
+  service.beta.kubernetes.io/aws-load-balancer-healthcheck-path: /up}}`, 1)
+	o := read(t, service)
+	wantStacks(t, o, `
+network internal study-aews/service-2048
+  80 else -> TCP ip [{10.201.0.2 80} {10.201.0.3 80}]
+`)
+	for _, g := range o.serviceStacks()[0].targetGroups {
+		if g.health.protocol != "HTTP" || g.health.path != "/up" || g.health.codes != "200-399" {
+			t.Errorf("health check %+v", g.health)
+		}
+	}
+}
+
+// atAWS returns a syncer and the region that it calls over HTTP.
 func atAWS(t *testing.T) (*syncer, *region.Region) {
 	t.Helper()
 	r, err := region.Open(region.Config{
@@ -293,7 +374,7 @@ func atAWS(t *testing.T) (*syncer, *region.Region) {
 	return &syncer{elb: elb.NewFromConfig(config), ec2: ec2.NewFromConfig(config), cluster: "prod"}, r
 }
 
-// look is what the controller does each time: it returns the changing calls that it made.
+// look runs one reconciliation and returns the mutating calls that it made.
 func (s *syncer) look(t *testing.T, r *region.Region, stacks []*stack) (changes []string) {
 	t.Helper()
 	before := r.Counters()
@@ -353,8 +434,53 @@ func TestAWSGetsWhatIsMissingLosesWhatIsTooMuchAndIsLeftAloneElse(t *testing.T) 
 	}
 }
 
-// The load balancer of an Ingress is in a security group of its own, which opens the ports of its listeners. The rule by
-// which an article lets it reach the nodes keeps the group until the rule is gone.
+// Whoever asks for the name of another namespace's load balancer does not get it, until the other is gone.
+func TestANameBelongsToOneStack(t *testing.T) {
+	s, r := atAWS(t)
+	named := strings.Replace(game, "target-type: ip\n", "target-type: ip\n"+
+		"    alb.ingress.kubernetes.io/load-balancer-name: shop\n", 1)
+	first := read(t, named).ingressStacks()[0]
+	second := read(t, strings.ReplaceAll(named, "study-aews", "another")).ingressStacks()[0]
+	second.tags[tagIngress], second.tags[tagService] = first.id, first.id // tags of the user's, which do not count
+	for _, story := range []struct {
+		when   string
+		stacks []*stack
+		owner  string
+		failed bool
+	}{
+		{"both are new", []*stack{first, second}, first.id, true},
+		{"both are known", []*stack{second, first}, first.id, true},
+		{"the first is gone, and its load balancer goes", []*stack{second}, "", true},
+		{"nobody has the name", []*stack{second}, second.id, false},
+		{"the first is back", []*stack{first, second}, second.id, true},
+	} {
+		have, err := s.list(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var failed error
+		for _, k := range story.stacks {
+			_, err := s.sync(t.Context(), have, k)
+			failed = errors.Join(failed, err)
+		}
+		if err := s.prune(t.Context(), have, story.stacks); err != nil {
+			t.Fatal(err)
+		}
+		if refused := failed != nil && strings.Contains(failed.Error(), "choose another"); refused != story.failed {
+			t.Errorf("%s: %v", story.when, failed)
+		}
+		owner := ""
+		for _, b := range r.LoadBalancers() {
+			owner += b.Tags[tagIngress] + b.Tags[tagService]
+		}
+		if owner != story.owner {
+			t.Errorf("%s: the load balancer is that of %q, want %q", story.when, owner, story.owner)
+		}
+	}
+}
+
+// The load balancer of an Ingress has a security group of its own, which opens the ports of its listeners. A rule
+// that lets it reach the nodes keeps the group until the rule is deleted.
 func TestALoadBalancerHasASecurityGroup(t *testing.T) {
 	s, r := atAWS(t)
 	ports := func(listen string) []*stack {

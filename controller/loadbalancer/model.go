@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stack is the load balancer that some Ingresses or a Service want, with all that belongs to it. Building one decides
-// everything; syncer makes AWS agree.
+// stack is the load balancer that a group of Ingresses or a Service requests, with everything that belongs to it.
+// Building it makes all decisions; syncer makes AWS match it.
 type stack struct {
 	id      string // NAMESPACE/NAME, or the name of a group of Ingresses
 	tagKey  string // of the tag that holds the ID
@@ -19,8 +19,8 @@ type stack struct {
 	name    string // of the load balancer
 	kind    string // application or network
 	scheme  string
-	subnets []string // as asked for; none = chosen
-	groups  []string // security groups, as asked for
+	subnets []string // as requested; none = chosen
+	groups  []string // security groups, as requested
 	tags    map[string]string
 
 	attributes   map[string]string
@@ -29,7 +29,10 @@ type stack struct {
 	problems     []problem
 }
 
-// problem is a fault in an object, told in an event. What can be done without is done nevertheless.
+func (s *stack) owner() owner { return owner{s.tagKey, s.id} }
+
+// problem is a fault in an object, reported in an event. Everything that does not depend on the faulty part is still
+// done.
 type problem struct {
 	object  client.Object
 	reason  string
@@ -41,6 +44,7 @@ type listener struct {
 	protocol string
 	rules    []rule
 	fallback action
+	given    bool // fallback is an Ingress's default backend
 }
 
 // rule is an action under conditions.
@@ -89,11 +93,11 @@ type targetGroup struct {
 	health     healthCheck
 	attributes map[string]string
 	targets    []target
-	gated      map[target]*corev1.Pod // which wait for their target to be healthy
+	gated      map[target]*corev1.Pod // waiting for their target to be healthy
 }
 
-// nameFor returns the name of a group for a port of a Service. What cannot be changed is part of what makes it unique:
-// a group with another target type is another group.
+// nameFor returns the name of a group for a port of a Service. Its unique part includes what cannot be changed: a
+// group with another target type is another group.
 func (g *targetGroup) nameFor(stack string, s *corev1.Service, port int32) string {
 	return shortName(fmt.Sprintf("%s/%s/%s/%d/%s/%s", stack, s.Namespace, s.Name, port, g.protocol, g.targetType),
 		s.Namespace, s.Name)
@@ -111,8 +115,8 @@ type target struct {
 
 var notInNames = regexp.MustCompile(`[^a-zA-Z0-9]+`)
 
-// shortName returns a name of AWS's at most 32 characters long: k8s-, some of the words, and ten digits of what has to
-// be unique (as the AWS Load Balancer Controller names: k8s-game2048-ingress2-db993ba6ac).
+// shortName returns an AWS name of at most 32 characters: k8s-, the beginnings of the words, and ten digits derived
+// from unique (like the AWS Load Balancer Controller's names: k8s-game2048-ingress2-db993ba6ac).
 func shortName(unique string, words ...string) string {
 	sum := sha256.Sum256([]byte(unique))
 	out := "k8s-"

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// classParams is the spec of an IngressClassParams, as far as it has an effect here.
+// classParams is the part of an IngressClassParams' spec that has an effect here.
 type classParams struct {
 	Scheme     string `json:"scheme"`
 	TargetType string `json:"targetType"`
@@ -39,8 +39,8 @@ func (c *objects) classParams(i *networkingv1.Ingress) *unstructured.Unstructure
 	return c.params[ptr.Deref(class.Spec.Parameters.APIGroup, "")+"/"+class.Spec.Parameters.Name]
 }
 
-// paramsOf returns what the IngressClassParams of an Ingress's class says, in the form of annotations: it goes before
-// the Ingress's own, as the AWS Load Balancer Controller has it.
+// paramsOf returns the settings of the IngressClassParams of an Ingress's class in the form of annotations. They take
+// precedence over the Ingress's own, as in the AWS Load Balancer Controller.
 func (c *objects) paramsOf(i *networkingv1.Ingress) map[string]string {
 	object := c.classParams(i)
 	if object == nil {
@@ -73,7 +73,7 @@ func joined(pairs []pair) string {
 // servedParams are the fields of an IngressClassParams that have an effect here.
 var servedParams = []string{"scheme", "targetType", "group", "subnets", "tags", "loadBalancerAttributes"}
 
-// tellUnserved tells the other fields that the IngressClassParams of an Ingress has.
+// tellUnserved reports the other fields of the IngressClassParams of an Ingress.
 func (c *objects) tellUnserved(a *annotations, i *networkingv1.Ingress) {
 	o := c.classParams(i)
 	if o == nil {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { planetest.Main(m) }
 
 var bindings = schema.GroupVersionResource{Group: "elbv2.k8s.aws", Version: "v1beta1", Resource: "targetgroupbindings"}
 
-// gated is a namespace with the controller, an Ingress to the Service web, and the region that has its load balancer.
+// gated is a namespace with the controller, an Ingress to the Service web, and the region with its load balancer.
 type gated struct {
 	*testing.T
 	*kubernetes.Clientset
@@ -46,7 +46,7 @@ type gated struct {
 	namespace string
 }
 
-// gate starts a controller for an API server with a namespace that has a label.
+// gate starts a controller for an API server that has a namespace with the given label.
 func gate(t *testing.T, label string) *gated {
 	t.Helper()
 	p := planetest.Start(t)
@@ -132,7 +132,7 @@ func (g *gated) serve() {
 	}
 }
 
-// binding waits for the TargetGroupBinding of the Ingress.
+// binding waits for the TargetGroupBinding of the Ingress and returns its name.
 func (g *gated) binding() (name string) {
 	g.Helper()
 	planetest.Eventually(g, "the TargetGroupBinding", func(ctx context.Context) error {
@@ -151,7 +151,7 @@ func (g *gated) create(name, app string, dryRun bool, gates ...string) string {
 	g.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}}}
 	p.Spec.NodeName, p.Spec.Containers = g.namespace, []corev1.Container{{Name: "c", Image: "i"}}
-	p.Spec.TerminationGracePeriodSeconds = new(int64) // no kubelet ends it
+	p.Spec.TerminationGracePeriodSeconds = new(int64) // no kubelet terminates it
 	for _, gate := range gates {
 		p.Spec.ReadinessGates = append(p.Spec.ReadinessGates, corev1.PodReadinessGate{
 			ConditionType: corev1.PodConditionType(gate),
@@ -172,7 +172,7 @@ func (g *gated) create(name, app string, dryRun bool, gates ...string) string {
 	return strings.Join(out, " ")
 }
 
-// starts does what a kubelet does: the containers of a pod are ready, and the pod has an address.
+// starts updates a pod as a kubelet does: its containers are ready, and it has an address.
 func (g *gated) starts(name, ip string) {
 	g.Helper()
 	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{
@@ -188,7 +188,7 @@ func (g *gated) starts(name, ip string) {
 	}
 }
 
-// wantCondition waits until the condition of a pod's gate is as wanted.
+// wantCondition waits until the condition of a pod's gate is want.
 func (g *gated) wantCondition(pod, gate, want string) {
 	g.Helper()
 	planetest.Eventually(g, "the condition of the gate of pod "+pod, func(ctx context.Context) error {
@@ -208,7 +208,7 @@ func (g *gated) wantCondition(pod, gate, want string) {
 	})
 }
 
-// reports does what the load balancer does: it finds out about the health of a pod in the target group of the Ingress.
+// reports sets the health of a pod in the Ingress's target group, as the load balancer does.
 func (g *gated) reports(ip string, h region.TargetHealth) {
 	g.Helper()
 	for _, group := range g.region.TargetGroups() {
@@ -216,7 +216,7 @@ func (g *gated) reports(ip string, h region.TargetHealth) {
 	}
 }
 
-// wantTargets waits until so many targets are registered in a target group.
+// wantTargets waits until the given number of targets is registered in a target group.
 func (g *gated) wantTargets(arn string, want int) {
 	g.Helper()
 	planetest.Eventually(g, "targets", func(context.Context) error {
@@ -247,7 +247,7 @@ func (g *gated) wantNoBinding(name string) {
 	})
 }
 
-// A new pod of the Service of an Ingress gets a readiness gate, which tells the health of its target in ELB's words.
+// A new pod of an Ingress's Service gets a readiness gate, which reports its target's health in ELB's words.
 func TestAPodIsReadyWhenItsTargetIsHealthy(t *testing.T) {
 	for _, label := range []string{
 		"elbv2.k8s.aws/pod-readiness-gate-inject", "eks.amazonaws.com/pod-readiness-gate-inject",
@@ -280,7 +280,7 @@ func TestAPodIsReadyWhenItsTargetIsHealthy(t *testing.T) {
 	}
 }
 
-// When a TargetGroupBinding is deleted, no pod waits for it any more.
+// When a TargetGroupBinding is deleted, its pods no longer wait for it.
 func TestWithoutItsBindingAGateIsOpen(t *testing.T) {
 	g := gate(t, "elbv2.k8s.aws/pod-readiness-gate-inject")
 	want := "target-health.elbv2.k8s.aws/" + g.binding()
@@ -299,7 +299,7 @@ func TestWithoutItsBindingAGateIsOpen(t *testing.T) {
 	g.wantCondition("a", want, "True  Target Group Binding is deleted")
 }
 
-// Somebody's own TargetGroupBinding gives gates, too. It need not say the target type.
+// A user's own TargetGroupBinding adds gates, too. It may omit the target type.
 func TestAnOwnBindingGivesAGate(t *testing.T) {
 	g := gate(t, "elbv2.k8s.aws/pod-readiness-gate-inject")
 	of := g.binding()
@@ -330,7 +330,7 @@ func TestAnOwnBindingGivesAGate(t *testing.T) {
 	g.reports("10.201.0.9", region.TargetHealth{State: region.TargetHealthy})
 	g.wantCondition("a", "target-health.elbv2.k8s.aws/"+of, "True  ")
 
-	// When it is deleted, its pods are targets no more. One whose target group is gone goes, too.
+	// When it is deleted, its pods are deregistered. A binding whose target group is gone can be deleted, too.
 	g.wantTargets(made.TargetGroupARN, 1)
 	client := g.dynamic.Resource(bindings).Namespace(g.namespace)
 	if err := client.Delete(t.Context(), "own", metav1.DeleteOptions{}); err != nil {

@@ -1,11 +1,11 @@
-// Package loadbalancer gives Ingresses of the class alb and Services of the type LoadBalancer load balancers of Elastic
-// Load Balancing v2, as the AWS Load Balancer Controller and EKS Auto Mode do, by their documented annotations. An
-// annotation that has no effect is told in an event.
+// Package loadbalancer creates load balancers of Elastic Load Balancing v2 for Ingresses of the class alb and
+// Services of the type LoadBalancer, as the AWS Load Balancer Controller and EKS Auto Mode do, according to their
+// documented annotations. An event reports annotations that have no effect.
 //
-// It talks to AWS through the SDK alone. One goroutine builds a stack for each load balancer from the cached objects
-// (ingress.go, service.go: pure), makes AWS agree (sync.go) and writes the addresses into the objects' status
-// (status.go). What AWS has is found by its tags, and everything is compared each time. So nothing is remembered, and
-// any crash is survived: what no stack wants is deleted.
+// It talks to AWS only through the SDK. One goroutine builds a stack for each load balancer from the cached objects
+// (ingress.go, service.go: pure), makes AWS match it (sync.go) and writes the addresses into the objects' status
+// (status.go). It finds its resources at AWS by their tags and compares everything each time. So it keeps no state
+// and survives any crash: resources that no stack wants are deleted.
 package loadbalancer
 
 import (
@@ -35,7 +35,7 @@ type Options struct {
 	REST    *rest.Config
 	AWS     aws.Config
 	Cluster string // its name, in the tags of what it owns
-	// Locate returns where a load balancer is reached; nil means at its DNS name and the ports of its listeners.
+	// Locate returns where a load balancer is reached; nil = at its DNS name and the ports of its listeners.
 	Locate func(dnsName string) (Location, bool)
 	Log    *slog.Logger
 }
@@ -43,16 +43,16 @@ type Options struct {
 // Location is where a load balancer is reached.
 type Location struct {
 	IP       netip.Addr
-	Hostname string          // "" if no name leads there
-	Ports    map[int32]int32 // of its listeners, to those to connect to
+	Hostname string          // "" if no name resolves to it
+	Ports    map[int32]int32 // listener ports to the ports to connect to
 }
 
-// Times of the controller.
+// Intervals of the controller.
 const (
-	gather   = 100 * time.Millisecond // after a change, for those that come with it
-	soon     = time.Second            // until something that AWS does is looked at again
-	regular  = 30 * time.Second       // between looks although nothing has changed
-	callTime = 20 * time.Second       // for all calls of one look
+	gather   = 100 * time.Millisecond // after a change, to batch changes
+	soon     = time.Second            // until the next reconciliation while AWS is at work
+	regular  = 30 * time.Second       // between reconciliations without a change
+	callTime = 20 * time.Second       // for all calls of one reconciliation
 )
 
 // controller is one running controller. One goroutine owns it.
@@ -63,11 +63,11 @@ type controller struct {
 	watched  *watched
 	aws      *syncer
 	recorder events.Recorder
-	told     map[string]bool // events that were recorded and still hold
-	owns     bool            // something at AWS, perhaps
+	told     map[string]bool // recorded events that still hold
+	owns     bool            // may own something at AWS
 }
 
-// Run serves the cluster, which has the definitions of CRDs, until ctx is done.
+// Run serves a cluster in which CRDs are installed until ctx is done.
 func Run(ctx context.Context, o Options) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -132,7 +132,7 @@ func (c *controller) follow(ctx context.Context) error {
 	}
 }
 
-// reconcile makes AWS and the status of the objects as they should be. pending says that AWS is still at work.
+// reconcile makes AWS and the status of the objects match the stacks. pending says that AWS is still at work.
 func (c *controller) reconcile(ctx context.Context) (pending bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -177,14 +177,14 @@ func (c *controller) reconcileStack(ctx context.Context, have *made, s *stack) (
 	}
 	var failed []error
 	for name, g := range s.targetGroups {
-		if made, ok := have.groups[name]; ok { // else it was made in this very look
+		if made, ok := have.groups[name]; ok { // otherwise it was just created
 			failed = append(failed, c.openGates(ctx, *made.TargetGroupArn, g))
 		}
 	}
 	return !ok && len(s.listeners) > 0, errors.Join(failed...)
 }
 
-// tell records the problems of the stacks, each once as long as it holds.
+// tell records the problems of the stacks, each once for as long as it holds.
 func (c *controller) tell(stacks []*stack) {
 	holds := map[string]bool{}
 	for _, s := range stacks {

@@ -13,14 +13,15 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// A tag and its value mark a security group that was made for a load balancer, as the AWS Load Balancer Controller
-// marks it.
+// A tag and its value mark a security group that was made for a load balancer, as in the AWS Load Balancer
+// Controller.
 const (
 	tagResource  = "ingress.k8s.aws/resource"
 	managedGroup = "ManagedLBSecurityGroup"
 )
 
-// managesGroup reports whether the stack's load balancer has a security group of its own, which has its name.
+// managesGroup reports whether the stack's load balancer has its own security group, which has the load balancer's
+// name.
 func (s *stack) managesGroup() bool { return s.kind == "application" && len(s.groups) == 0 }
 
 // listGroups returns the security groups that were made for the cluster's load balancers, by name.
@@ -42,7 +43,7 @@ func (s *syncer) listGroups(ctx context.Context) (map[string]ec2types.SecurityGr
 	return out, nil
 }
 
-// securityGroup returns the ID of the security group of a stack, which it makes if there is none.
+// securityGroup returns the ID of a stack's security group, and creates it if there is none.
 func (s *syncer) securityGroup(ctx context.Context, have *made, want *stack, vpc *string) (string, error) {
 	if g, ok := have.securityGroups[want.name]; ok {
 		return *g.GroupId, nil
@@ -114,8 +115,8 @@ func sameRanges(a, b ec2types.IpPermission) bool {
 		})
 }
 
-// pruneGroups deletes the security groups that no stack wants. One that is still in use, such as by a rule of another
-// group, stays until a later look.
+// pruneGroups deletes the security groups that no stack wants. A group that is still in use, such as by a rule of
+// another group, stays until a later reconciliation.
 func (s *syncer) pruneGroups(ctx context.Context, have *made, stacks []*stack) error {
 	var failed []error
 	for name, g := range have.securityGroups {

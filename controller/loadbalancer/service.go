@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Classes of Services that are served here. A Service without a class is served, too: in EKS it would get a load
-// balancer of the former generation.
+// Classes of Services that are served. A Service without a class is served, too: on EKS it would get a load balancer
+// of the previous generation.
 var serviceClasses = []string{"", "service.k8s.aws/nlb", "eks.amazonaws.com/nlb"}
 
 // serviceStacks returns a stack for each Service of the type LoadBalancer.
@@ -30,7 +30,7 @@ func (c *objects) serviceStacks() []*stack {
 func (c *objects) serviceStack(svc *corev1.Service) *stack {
 	id := svc.Namespace + "/" + svc.Name
 	s := &stack{
-		id: id, tagKey: "service.k8s.aws/stack", kind: "network", listeners: map[int32]*listener{},
+		id: id, tagKey: tagService, kind: "network", listeners: map[int32]*listener{},
 		targetGroups: map[string]*targetGroup{}, attributes: map[string]string{}, tags: map[string]string{},
 	}
 	s.owners = append(s.owners, svc)
@@ -49,7 +49,7 @@ func (c *objects) serviceStack(svc *corev1.Service) *stack {
 	health := a.health("TCP", 10, 3, 3)
 	for _, port := range svc.Spec.Ports {
 		if port.Protocol != corev1.ProtocolTCP && port.Protocol != "" {
-			a.problem("UnsupportedListener", "port %d: %s is not served here, TCP is", port.Port, port.Protocol)
+			a.problem("UnsupportedListener", "port %d: protocol %s is not supported, only TCP", port.Port, port.Protocol)
 			continue
 		}
 		g := &targetGroup{

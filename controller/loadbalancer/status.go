@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// locate returns where a load balancer is reached; ok is false until it is.
+// locate returns where a load balancer is reached; ok is false as long as it is not.
 func (c *controller) locate(b *types.LoadBalancer, s *stack) (at Location, ok bool) {
 	if c.Locate == nil {
 		at = Location{Hostname: aws.ToString(b.DNSName), Ports: map[int32]int32{}}
@@ -30,7 +30,8 @@ func (c *controller) locate(b *types.LoadBalancer, s *stack) (at Location, ok bo
 	return at, ok && len(at.Ports) == len(s.listeners)
 }
 
-// publish writes the address of a load balancer into the status of the objects that it is for, and tells what changes.
+// publish writes the address of a load balancer into the status of its stack's objects, and records an event if it
+// changed.
 func (c *controller) publish(ctx context.Context, s *stack, at Location) error {
 	ports := slices.Sorted(maps.Values(at.Ports))
 	ip := ""
@@ -79,7 +80,7 @@ func (c *controller) publish(ctx context.Context, s *stack, at Location) error {
 	return errors.Join(failed...)
 }
 
-// sentence says where to go.
+// sentence says where the load balancer listens.
 func (l Location) sentence(s *stack) string {
 	var at []string
 	for _, port := range slices.Sorted(maps.Keys(l.Ports)) {

@@ -16,33 +16,52 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 )
 
-// tagCluster marks what the controller of a cluster made, and may change and delete.
-const tagCluster = "elbv2.k8s.aws/cluster"
+// tagCluster marks the resources that a cluster's controller created, and may change and delete. The other tags hold
+// the ID of the stack that a resource belongs to.
+const (
+	tagCluster = "elbv2.k8s.aws/cluster"
+	tagIngress = "ingress.k8s.aws/stack"
+	tagService = "service.k8s.aws/stack"
+)
 
-// syncer makes AWS agree with stacks.
+// syncer makes AWS match the stacks.
 type syncer struct {
 	elb     *elb.Client
 	ec2     *ec2.Client
 	cluster string
 }
 
-// made is what the cluster's controller has made at AWS, by name.
+// made is what the cluster's controller has created at AWS, by name.
 type made struct {
 	balancers      map[string]types.LoadBalancer
+	owners         map[string]owner // of balancers
 	groups         map[string]types.TargetGroup
 	securityGroups map[string]ec2types.SecurityGroup
 }
 
-// list returns what the cluster owns.
+// owner is the stack of a load balancer, as the balancer's tags say.
+type owner struct{ tagKey, id string }
+
+func ownerOf(tags []types.Tag) owner {
+	for _, t := range tags {
+		if key := aws.ToString(t.Key); key == tagIngress || key == tagService {
+			return owner{key, aws.ToString(t.Value)}
+		}
+	}
+	return owner{}
+}
+
+// list returns the resources that the cluster owns.
 func (s *syncer) list(ctx context.Context) (*made, error) {
 	securityGroups, err := s.listGroups(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &made{
-		balancers: map[string]types.LoadBalancer{}, groups: map[string]types.TargetGroup{}, securityGroups: securityGroups,
+		balancers: map[string]types.LoadBalancer{}, owners: map[string]owner{}, groups: map[string]types.TargetGroup{},
+		securityGroups: securityGroups,
 	}
-	byARN := map[string]func(){}
+	byARN := map[string]func([]types.Tag){}
 	balancers := elb.NewDescribeLoadBalancersPaginator(s.elb, &elb.DescribeLoadBalancersInput{})
 	for balancers.HasMorePages() {
 		page, err := balancers.NextPage(ctx)
@@ -50,7 +69,7 @@ func (s *syncer) list(ctx context.Context) (*made, error) {
 			return nil, fmt.Errorf("list load balancers: %w", err)
 		}
 		for _, b := range page.LoadBalancers {
-			byARN[*b.LoadBalancerArn] = func() { out.balancers[*b.LoadBalancerName] = b }
+			byARN[*b.LoadBalancerArn] = func(tags []types.Tag) { out.add(b, ownerOf(tags)) }
 		}
 	}
 	groups := elb.NewDescribeTargetGroupsPaginator(s.elb, &elb.DescribeTargetGroupsInput{})
@@ -60,10 +79,10 @@ func (s *syncer) list(ctx context.Context) (*made, error) {
 			return nil, fmt.Errorf("list target groups: %w", err)
 		}
 		for _, g := range page.TargetGroups {
-			byARN[*g.TargetGroupArn] = func() { out.groups[*g.TargetGroupName] = g }
+			byARN[*g.TargetGroupArn] = func([]types.Tag) { out.groups[*g.TargetGroupName] = g }
 		}
 	}
-	for arns := range slices.Chunk(slices.Sorted(maps.Keys(byARN)), 20) { // DescribeTags takes no more
+	for arns := range slices.Chunk(slices.Sorted(maps.Keys(byARN)), 20) { // DescribeTags accepts no more
 		tags, err := s.elb.DescribeTags(ctx, &elb.DescribeTagsInput{ResourceArns: arns})
 		if err != nil {
 			return nil, fmt.Errorf("read the tags of load balancers: %w", err)
@@ -72,15 +91,25 @@ func (s *syncer) list(ctx context.Context) (*made, error) {
 			if slices.ContainsFunc(d.Tags, func(t types.Tag) bool {
 				return aws.ToString(t.Key) == tagCluster && aws.ToString(t.Value) == s.cluster
 			}) {
-				byARN[*d.ResourceArn]()
+				byARN[*d.ResourceArn](d.Tags)
 			}
 		}
 	}
 	return out, nil
 }
 
-// sync makes the load balancer of a stack and all that belongs to it as the stack says, and returns it.
+func (m *made) add(b types.LoadBalancer, of owner) {
+	m.balancers[*b.LoadBalancerName], m.owners[*b.LoadBalancerName] = b, of
+}
+
+// sync makes the load balancer of a stack, with everything that belongs to it, match the stack, and returns it. It
+// leaves another stack's load balancer alone: an annotation can ask for any name.
 func (s *syncer) sync(ctx context.Context, have *made, want *stack) (*types.LoadBalancer, error) {
+	b, ok := have.balancers[want.name]
+	if of := have.owners[want.name]; ok && of != want.owner() {
+		return nil, fmt.Errorf("load balancer %s of %s: the name is already that of the load balancer of %s; choose another",
+			want.name, want.id, of.id)
+	}
 	arns := map[string]string{} // of target groups, by name
 	for _, name := range slices.Sorted(maps.Keys(want.targetGroups)) {
 		arn, err := s.syncGroup(ctx, have, want, want.targetGroups[name])
@@ -89,12 +118,12 @@ func (s *syncer) sync(ctx context.Context, have *made, want *stack) (*types.Load
 		}
 		arns[name] = arn
 	}
-	b, ok := have.balancers[want.name]
 	if !ok {
 		var err error
 		if b, err = s.create(ctx, have, want); err != nil {
 			return nil, err
 		}
+		have.add(b, want.owner())
 	}
 	if err := s.syncPorts(ctx, have, want); err != nil {
 		return nil, err
@@ -105,7 +134,7 @@ func (s *syncer) sync(ctx context.Context, have *made, want *stack) (*types.Load
 	return &b, s.syncListeners(ctx, b, want, arns)
 }
 
-// setBalancerAttributes changes those attributes of a load balancer that are not as wanted.
+// setBalancerAttributes changes the attributes of a load balancer that differ from want.
 func (s *syncer) setBalancerAttributes(ctx context.Context, balancer string, want map[string]string) error {
 	if len(want) == 0 {
 		return nil
@@ -131,7 +160,7 @@ func (s *syncer) setBalancerAttributes(ctx context.Context, balancer string, wan
 	return err
 }
 
-// differing returns the keys whose values are not as wanted, in order.
+// differing returns the keys whose values differ from want, in order.
 func differing(have, want map[string]string) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(want)), func(k string) bool {
 		v, ok := have[k]
@@ -162,9 +191,11 @@ func (s *syncer) create(ctx context.Context, have *made, want *stack) (types.Loa
 	return created.LoadBalancers[0], nil
 }
 
-// tags returns the tags of what belongs to a stack.
+// tags returns the tags of a stack's resources.
 func (s *syncer) tags(want *stack) []types.Tag {
 	all := maps.Clone(want.tags)
+	delete(all, tagIngress)
+	delete(all, tagService)
 	all[tagCluster], all[want.tagKey] = s.cluster, want.id
 	var out []types.Tag
 	for _, k := range slices.Sorted(maps.Keys(all)) {
@@ -173,8 +204,8 @@ func (s *syncer) tags(want *stack) []types.Tag {
 	return out
 }
 
-// subnets returns the subnets of a load balancer and their VPC: those that are asked for, else one in each zone, of
-// those that the tags of EKS's subnets offer to load balancers.
+// subnets returns the subnets of a load balancer and their VPC: the requested ones, otherwise one per zone of those
+// that EKS's subnet tags offer to load balancers.
 func (s *syncer) subnets(ctx context.Context, asked []string) (ids []string, vpc *string, err error) {
 	filter := ec2types.Filter{
 		Name: aws.String("tag-key"), Values: []string{"kubernetes.io/role/elb", "kubernetes.io/role/internal-elb"},
@@ -202,7 +233,7 @@ func (s *syncer) subnets(ctx context.Context, asked []string) (ids []string, vpc
 	return slices.Sorted(maps.Values(byZone)), found.Subnets[0].VpcId, nil
 }
 
-// syncListeners makes the listeners of a load balancer, and their rules, as the stack says.
+// syncListeners makes the listeners of a load balancer, and their rules, match the stack.
 func (s *syncer) syncListeners(
 	ctx context.Context, b types.LoadBalancer, want *stack, arns map[string]string,
 ) error {
@@ -250,7 +281,8 @@ func (s *syncer) syncListeners(
 	return nil
 }
 
-// syncRules gives a listener its rules, whose priority is their place. It changes those whose place stays.
+// syncRules gives a listener its rules, whose priority is their position. It modifies the rules at positions that
+// remain.
 func (s *syncer) syncRules(ctx context.Context, listener string, rules []rule, arns map[string]string) error {
 	have := map[string]types.Rule{}
 	pages := elb.NewDescribeRulesPaginator(s.elb, &elb.DescribeRulesInput{ListenerArn: &listener})
@@ -305,7 +337,7 @@ func conditionsOf(conditions []condition) []types.RuleCondition {
 	return out
 }
 
-// sameConditions compares by the configuration of each field, which AWS returns beside the older Values.
+// sameConditions compares the configuration of each field, which AWS returns beside the older Values.
 func sameConditions(a, b []types.RuleCondition) bool {
 	return slices.EqualFunc(a, b, func(x, y types.RuleCondition) bool {
 		return *x.Field == *y.Field && reflect.DeepEqual(x.HostHeaderConfig, y.HostHeaderConfig) &&
@@ -313,7 +345,7 @@ func sameConditions(a, b []types.RuleCondition) bool {
 	})
 }
 
-// actionOf returns an action as the API takes it.
+// actionOf returns an action in the API's form.
 func actionOf(a action, arns map[string]string) []types.Action {
 	switch {
 	case a.fixed != nil:

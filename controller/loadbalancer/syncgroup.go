@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 )
 
-// syncGroup makes a target group and its targets as the stack says, and returns its ARN.
+// syncGroup makes a target group and its targets match the stack, and returns its ARN.
 func (s *syncer) syncGroup(ctx context.Context, have *made, of *stack, want *targetGroup) (string, error) {
 	g, ok := have.groups[want.name]
 	h := want.health
@@ -58,7 +58,7 @@ func healthOf(g types.TargetGroup) healthCheck {
 	return h
 }
 
-// setAttributes changes those attributes of a target group that are not as wanted.
+// setAttributes changes the attributes of a target group that differ from want.
 func (s *syncer) setAttributes(ctx context.Context, group string, want map[string]string) error {
 	if len(want) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (s *syncer) setAttributes(ctx context.Context, group string, want map[strin
 	return err
 }
 
-// health returns the state of each target of a group that is registered or drains.
+// health returns the state of each registered or draining target of a group.
 func (s *syncer) health(ctx context.Context, group string) (map[target]types.TargetHealth, error) {
 	found, err := s.elb.DescribeTargetHealth(ctx, &elb.DescribeTargetHealthInput{TargetGroupArn: &group})
 	if err != nil {
@@ -128,19 +128,19 @@ func (s *syncer) syncTargets(ctx context.Context, group string, want []target) e
 	return err
 }
 
-// prune deletes what the cluster owns and no stack wants, load balancers before the groups they forward to and
-// the security groups they are in.
+// prune deletes the resources that the cluster owns and no stack wants, load balancers before the groups they forward
+// to and the security groups they are in.
 func (s *syncer) prune(ctx context.Context, have *made, stacks []*stack) error {
-	balancers, groups := map[string]bool{}, map[string]bool{}
+	balancers, groups := map[owner]string{}, map[string]bool{}
 	for _, k := range stacks {
-		balancers[k.name] = true
+		balancers[k.owner()] = k.name
 		for name := range k.targetGroups {
 			groups[name] = true
 		}
 	}
 	var failed []error
 	for name, b := range have.balancers {
-		if !balancers[name] {
+		if balancers[have.owners[name]] != name {
 			_, err := s.elb.DeleteLoadBalancer(ctx, &elb.DeleteLoadBalancerInput{LoadBalancerArn: b.LoadBalancerArn})
 			failed = append(failed, err)
 		}

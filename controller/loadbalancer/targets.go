@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// objects are what stacks are built from.
+// objects are the inputs of stacks.
 type objects struct {
 	cluster   string
 	ingresses []*networkingv1.Ingress
@@ -24,18 +24,18 @@ type objects struct {
 	slices    map[string][]*discoveryv1.EndpointSlice // by the Service's NAMESPACE/NAME
 	nodes     []*corev1.Node
 	params    map[string]*unstructured.Unstructured // IngressClassParams by GROUP/NAME
-	// pod finds a pod that waits for a readiness gate; nil if it is gone.
+	// pod returns a pod that waits for a readiness gate; nil if it is gone.
 	pod func(namespace, name string) *corev1.Pod
 }
 
-// fill gives a target group the targets of a port of a Service: addresses of ready pods, or nodes at their node port.
-// The pods of Fargate are no instances.
+// fill gives a target group the targets of a Service port: addresses of ready pods, or nodes at their node port.
+// Fargate's nodes are not instances.
 func (c *objects) fill(g *targetGroup, s *corev1.Service, port corev1.ServicePort) error {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return fmt.Errorf("service %q has the type ExternalName, which has no pods", s.Name)
 	}
 	g.service, g.servicePort = s, port.Port
-	g.port = 1 // of address targets, which all bring their own (as the AWS Load Balancer Controller does)
+	g.port = 1 // for address targets, which have their own ports (as in the AWS Load Balancer Controller)
 	if n := port.TargetPort.IntVal; n > 0 {
 		g.port = n
 	}
@@ -72,8 +72,8 @@ func sortTargets(targets []target) {
 	slices.SortFunc(targets, func(a, b target) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.port, b.port)) })
 }
 
-// addEndpoint registers a pod that is ready, or whose containers are and that has the group's readiness gate. A pod
-// that ends is deregistered at once: its load balancer lets its requests finish.
+// addEndpoint registers a pod that is ready, or that has the group's readiness gate and whose containers are ready. A
+// terminating pod is deregistered at once: its load balancer lets its requests finish.
 func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32) {
 	if len(e.Addresses) == 0 || ptr.Deref(e.Conditions.Terminating, false) {
 		return
@@ -105,10 +105,11 @@ func hasCondition(list []corev1.PodCondition, kind corev1.PodConditionType) bool
 	})
 }
 
-// labelNoTargets keeps a node out of load balancers (k8s.io/api/core/v1, LabelNodeExcludeBalancers).
+// labelNoTargets excludes a node from load balancers (k8s.io/api/core/v1, LabelNodeExcludeBalancers).
 const labelNoTargets = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-// instanceOf returns the instance of a node that can be a target: a ready one that is not being removed.
+// instanceOf returns the instance ID of a node that can be a target: a ready node that is not being removed; "" for
+// any other.
 func instanceOf(n *corev1.Node) string {
 	_, excluded := n.Labels[labelNoTargets]
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {

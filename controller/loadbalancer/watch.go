@@ -22,7 +22,7 @@ import (
 // watched caches the objects that load balancers are made of.
 type watched struct {
 	changed signal.Signal
-	unbound signal.Signal // a TargetGroupBinding was deleted, or may have been before the start
+	unbound signal.Signal // a TargetGroupBinding was deleted, perhaps before the start
 	factory informers.SharedInformerFactory
 	dynamic dynamicinformer.DynamicSharedInformerFactory
 	synced  []cache.InformerSynced
@@ -42,9 +42,9 @@ func watch(kube kubernetes.Interface, others dynamic.Interface) *watched {
 	bound := w.dynamic.ForResource(bindings).Informer()
 	_, _ = bound.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(any) {
 		w.unbound.Set()
-		w.changed.Set() // once more: the handlers run in no order
+		w.changed.Set() // again, since the handlers run in no particular order
 	}})
-	// Nodes are read and not followed: their status changes often and few load balancers have them for targets.
+	// Nodes are cached without an event handler: their status changes often, and few load balancers target them.
 	f.Core().V1().Nodes().Informer()
 	for _, i := range []cache.SharedIndexInformer{
 		f.Networking().V1().Ingresses().Informer(), f.Networking().V1().IngressClasses().Informer(),
@@ -59,7 +59,7 @@ func watch(kube kubernetes.Interface, others dynamic.Interface) *watched {
 	return w
 }
 
-// trim drops what nobody reads here.
+// trim drops fields that are not read here.
 func trim(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)
@@ -83,7 +83,7 @@ func (w *watched) start(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), w.synced...)
 }
 
-// objects returns what is cached. A cache's lister never fails.
+// objects returns the cached objects. A cache's lister never fails.
 func (w *watched) objects(cluster string) *objects {
 	o := &objects{
 		cluster: cluster, classes: map[string]*networkingv1.IngressClass{}, services: map[string]*corev1.Service{},
@@ -114,7 +114,7 @@ func (w *watched) objects(cluster string) *objects {
 	return o
 }
 
-// list returns the objects of a kind beside Kubernetes' own.
+// list returns the objects of a kind that is not one of Kubernetes' own.
 func (w *watched) list(kind schema.GroupVersionResource) []*unstructured.Unstructured {
 	found, _ := w.dynamic.ForResource(kind).Lister().List(labels.Everything())
 	var out []*unstructured.Unstructured
@@ -126,18 +126,18 @@ func (w *watched) list(kind schema.GroupVersionResource) []*unstructured.Unstruc
 	return out
 }
 
-// stop waits until the caches have ended, after the context of start.
+// stop waits until the caches have stopped, after the context of start is done.
 func (w *watched) stop() {
 	w.factory.Shutdown()
 	w.dynamic.Shutdown()
 }
 
-// podReader reads pods that wait for a readiness gate; they are few.
+// podReader reads the few pods that wait for a readiness gate.
 type podReader struct {
 	ctx     context.Context
 	kube    kubernetes.Interface
 	found   map[string]*corev1.Pod
-	waiting bool // one of them has readiness gates of ours
+	waiting bool // one of them has one of our readiness gates
 }
 
 func (r *podReader) get(namespace, name string) *corev1.Pod {
@@ -156,7 +156,7 @@ func (r *podReader) get(namespace, name string) *corev1.Pod {
 	return p
 }
 
-// kindOf returns an object's kind for a sentence.
+// kindOf returns an object's kind for use in a sentence.
 func kindOf(o any) string {
 	switch o.(type) {
 	case *networkingv1.Ingress:

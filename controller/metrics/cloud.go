@@ -33,15 +33,15 @@ func newCloudCounters(m maker) cloudCounters {
 		errors: m.counter(provider+"errors_total", "Calls to the cloud provider that failed.", "controller", "method",
 			"provider", "error"),
 		batchTime: m.histogram(provider+"batcher_batch_time_seconds",
-			"How long the first of several callers waited for a common call.", durations(), "batcher"),
-		batchSize: m.histogram(provider+"batcher_batch_size", "How many were asked about in a common call.", sizes,
+			"How long the first caller of a batched call waited for it to be sent.", durations(), "batcher"),
+		batchSize: m.histogram(provider+"batcher_batch_size", "Number of objects in a batched call.", sizes,
 			"batcher"),
 		userData: m.gauge("karpenter_ec2nodeclasses_userdata_bytes",
 			"Size of a class's user data, before they are encoded.", "nodeclass"),
 	}
 }
 
-// methods are Karpenter's names for the methods of a provider, and for the controllers that call them.
+// methods maps a provider's methods to Karpenter's names for them and for the controllers that call them.
 var methods = map[string]struct{ name, controller string }{
 	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"},
 	"Terminate": {"Delete", "nodeclaim.lifecycle"},
@@ -61,7 +61,7 @@ func (c *Counters) Call(provider, method string, took time.Duration, err error) 
 	}
 }
 
-// errorName returns Karpenter's name for an error, and one of ours for a call that AWS denied; "" for any other.
+// errorName returns Karpenter's name for an error, our own for a call that AWS denied; "" for any other.
 func errorName(err error) string {
 	switch {
 	case errors.Is(err, cloud.ErrNotFound):
@@ -87,7 +87,7 @@ func (c *Counters) UserData(class string, bytes int) {
 	c.cloud.userData.WithLabelValues(class).Set(float64(bytes))
 }
 
-// WatchClasses deletes the metrics of node classes that are deleted.
+// WatchClasses deletes the metrics of deleted node classes.
 func (c *Counters) WatchClasses(ctx context.Context, from cache.Cache) error {
 	return informer.Watch(ctx, from, &ec2v1.EC2NodeClass{}, func(old, now client.Object) {
 		if now == nil {

@@ -17,23 +17,23 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// ClusterOptions are what a Cluster needs. All are required.
+// ClusterOptions configure a Cluster. All are required.
 type ClusterOptions struct {
-	Reader client.Reader // a cache that is synced
+	Reader client.Reader // a synced cache
 	State  State
 	Clock  clock.Clock
 }
 
 // State is what the controller knows about its cluster.
 type State interface {
-	// Snapshot is the cluster at this moment.
+	// Snapshot returns the current cluster.
 	Snapshot() *model.Snapshot
-	// Budgeted is how many of a pool's nodes count towards its budgets, and how many of them are being removed.
+	// Budgeted returns how many of a pool's nodes count towards its budgets, and how many of them are being removed.
 	Budgeted(pool string) (nodes, removing int)
 }
 
-// Cluster collects the present state at each scrape: pods, nodes, pools, offerings and conditions. It remembers
-// nothing, so that what is gone from the cluster is gone from the next scrape too.
+// Cluster collects the current state at each scrape: pods, nodes, pools, offerings and conditions. It keeps nothing,
+// so that the next scrape lacks what is gone from the cluster.
 type Cluster struct{ o ClusterOptions }
 
 // NewCluster returns a Cluster, to be registered by the leader.
@@ -42,7 +42,7 @@ func NewCluster(o ClusterOptions) *Cluster { return &Cluster{o} }
 // Describe sends nothing: the series depend on the cluster.
 func (c *Cluster) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the present state.
+// Collect sends the current state.
 func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
 	v, err := c.view()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Cluster) Collect(ch chan<- prometheus.Metric) {
 	v.conditions(ch)
 }
 
-// gauge is a metric whose values are made at each scrape.
+// gauge is a metric whose values are computed at each scrape.
 type gauge struct{ desc *prometheus.Desc }
 
 func newGauge(name, help string, labels ...string) gauge {
@@ -93,7 +93,7 @@ type view struct {
 	classes  ec2v1.EC2NodeClassList
 
 	nodes map[string]*corev1.Node
-	// claimed are the provider IDs of claims: a Node is managed if its own is among them.
+	// claimed are the provider IDs of claims: a Node is managed if its provider ID is among them.
 	claimed map[string]bool
 }
 

@@ -2,7 +2,9 @@ package metrics_test
 
 import (
 	"context"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -12,10 +14,11 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// oneNode is a cluster of a Node and nothing else.
+// oneNode is a cluster with one Node and nothing else.
 type oneNode struct{ client.Reader }
 
 func (oneNode) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
@@ -28,7 +31,7 @@ func (oneNode) List(_ context.Context, into client.ObjectList, _ ...client.ListO
 	return nil
 }
 
-// Types of one's own may have labels whose names metrics use for something else.
+// A custom instance type may have a label whose name the metrics already use; it is omitted.
 func TestALabelOfTheNameOfOneOfOursIsPassedOver(t *testing.T) {
 	karpv1.WellKnownLabels.Insert("example.com/phase", "example.com/rack")
 	t.Cleanup(func() { karpv1.WellKnownLabels.Delete("example.com/phase", "example.com/rack") })
@@ -51,5 +54,77 @@ func TestALabelOfTheNameOfOneOfOursIsPassedOver(t *testing.T) {
 	}
 	if got["rack"] != "r1" || got["phase"] != "" || got["node_name"] != "n" {
 		t.Errorf("labels %v", got)
+	}
+}
+
+// snapshot is a state with nothing but a snapshot.
+type snapshot model.Snapshot
+
+func (s *snapshot) Snapshot() *model.Snapshot             { return (*model.Snapshot)(s) }
+func (s *snapshot) Budgeted(string) (nodes, removing int) { return 0, 0 }
+
+// offered collects a metric of offerings, by type, capacity type and zone.
+func offered(t *testing.T, metric string, pools ...model.Pool) map[string]float64 {
+	t.Helper()
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(metrics.NewCluster(metrics.ClusterOptions{
+		Reader: oneNode{}, State: &snapshot{Pools: pools}, Clock: clock.NewVirtual(noon),
+	}))
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.Metric {
+			if f.GetName() == metric {
+				label := map[string]string{}
+				for _, l := range m.Label {
+					label[l.GetName()] = l.GetValue()
+				}
+				got[label["instance_type"]+" "+label["capacity_type"]+" "+label["zone"]] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return got
+}
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+// NodePools see different offerings of a type, depending on their classes' subnets, back-offs and capacity
+// reservations. An offering is available if it is for any of them.
+func TestOfferingsAreThoseOfAllNodePools(t *testing.T) {
+	const available, backoff = "karpenter_cloudprovider_instance_type_offering_available",
+		"nodeless_offering_backoff_seconds"
+	offering := func(zone, capacity string, retry time.Duration) model.Offering {
+		o := model.Offering{Zone: zone, CapacityType: capacity, Price: 2e6, Available: retry == 0}
+		if retry > 0 {
+			o.RetryAt = noon.Add(retry)
+		}
+		return o
+	}
+	pool := func(name string, reservations []model.Reservation, offerings ...model.Offering) model.Pool {
+		return model.Pool{
+			Name: name, Reservations: reservations,
+			Types: model.WithReserved([]model.InstanceType{{Name: "m5.large", Offerings: offerings}}, reservations),
+		}
+	}
+	reserved := func(zone string, free int64) model.Reservation {
+		return model.Reservation{ID: "cr-" + zone, Type: "m5.large", Zone: zone, Free: free}
+	}
+	pools := []model.Pool{
+		pool("one", []model.Reservation{reserved("a", 0)}, offering("a", model.Spot, time.Minute),
+			offering("b", model.Spot, 2*time.Minute)),
+		pool("two", []model.Reservation{reserved("a", 0), reserved("b", 3)}, offering("a", model.Spot, 0),
+			offering("b", model.Spot, time.Minute), offering("c", model.Spot, 0)),
+	}
+	if got, want := offered(t, available, pools...), map[string]float64{
+		"m5.large spot a": 1, "m5.large spot b": 0, "m5.large spot c": 1, "m5.large reserved a": 0,
+		"m5.large reserved b": 1,
+	}; !maps.Equal(got, want) {
+		t.Errorf("available: %v, want %v", got, want)
+	}
+	if got, want := offered(t, backoff, pools...), map[string]float64{"m5.large spot b": 60}; !maps.Equal(got, want) {
+		t.Errorf("back-off: %v, want %v", got, want)
 	}
 }

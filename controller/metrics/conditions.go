@@ -19,14 +19,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/informer"
 )
 
-// kind is a kind of objects with metrics of their conditions, operator_<name>_….
+// kind is a kind of objects whose conditions have metrics, operator_<name>_….
 type kind struct {
 	name   string
 	object client.Object
 	extra  []string // labels of the object that become labels of its metrics
 }
 
-// kinds returns the kinds that Karpenter and its AWS provider have such metrics of.
+// kinds returns the kinds for which Karpenter and its AWS provider have such metrics.
 func kinds() []kind {
 	class := ec2v1.LabelNodeClass
 	return []kind{
@@ -37,7 +37,7 @@ func kinds() []kind {
 	}
 }
 
-// labels appends the names of the extra labels in metrics.
+// labels appends the metric names of the extra labels.
 func (k kind) labels(others ...string) []string {
 	for _, key := range k.extra {
 		others = append(others, strings.NewReplacer("/", "_", ".", "_", "-", "_").Replace(key))
@@ -133,7 +133,7 @@ type transitions struct {
 	ended  *prometheus.HistogramVec
 }
 
-// WatchConditions counts changes of conditions from now on. Conditions that exist already count as changed once, as in
+// WatchConditions counts changes of conditions from now on. Existing conditions count as changed once, as in
 // Karpenter. The handlers stay on the cache.
 func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Cache, c clock.Clock) error {
 	m := maker{r}
@@ -159,7 +159,17 @@ func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Ca
 	return nil
 }
 
+// replaced reports whether an update is of an object that was deleted and created again under its name while the
+// watch was interrupted.
+func replaced(old, now client.Object) bool {
+	return old != nil && now != nil && old.GetUID() != now.GetUID()
+}
+
 func (t *transitions) changed(old, now client.Object) {
+	if replaced(old, now) {
+		t.changed(old, nil)
+		old = nil
+	}
 	if now == nil {
 		if at := old.GetDeletionTimestamp(); at != nil {
 			t.ended.WithLabelValues(t.values(old)...).Observe(max(t.clock.Now().Sub(at.Time), 0).Seconds())

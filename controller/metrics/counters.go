@@ -1,6 +1,6 @@
-// Package metrics counts and measures under the names, labels and types that dashboards for Karpenter expect; what
-// Karpenter does not have is under nodeless_*. Counters hold what has happened; a Cluster collects the present state at
-// each scrape.
+// Package metrics provides metrics with the names, labels and types that dashboards for Karpenter expect; metrics
+// that Karpenter lacks are under nodeless_*. Counters count events; a Cluster collects the current state at each
+// scrape.
 //
 // Names, labels, help and buckets: sigs.k8s.io/karpenter v1.14.1 and karpenter-provider-aws v1.14.1
 // (karpenter.sh/docs/reference/metrics).
@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Counters are counted where things happen. All methods are safe for concurrent use.
+// Counters count events as they happen. All methods are safe for concurrent use.
 type Counters struct {
 	claims      claimCounters
 	nodes       nodeCounters
@@ -111,7 +111,7 @@ func (c *Counters) ClaimUnhealthy(claim *karpv1.NodeClaim, condition string) {
 		claim.Labels[karpv1.CapacityTypeLabelKey], claim.Status.ImageID).Inc()
 }
 
-// ClaimTerminated counts a NodeClaim that is gone. Its conditions say when its instance was to be terminated.
+// ClaimTerminated counts a NodeClaim that is gone. Its conditions say when the termination of its instance began.
 func (c *Counters) ClaimTerminated(claim *karpv1.NodeClaim, now time.Time) {
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	c.claims.terminated.WithLabelValues(pool, claim.Labels[karpv1.CapacityTypeLabelKey],
@@ -129,7 +129,7 @@ func (c *Counters) NodeCreated(node *corev1.Node) {
 	c.nodes.created.WithLabelValues(node.Labels[karpv1.NodePoolLabelKey], node.Labels[corev1.LabelTopologyZone]).Inc()
 }
 
-// NodeDrained counts a Node whose pods are gone, once for each Node.
+// NodeDrained counts a Node that has been drained, once for each Node.
 func (c *Counters) NodeDrained(node *corev1.Node) {
 	c.nodes.drained.WithLabelValues(node.Labels[karpv1.NodePoolLabelKey]).Inc()
 }
@@ -151,11 +151,11 @@ func newRecordCounters(m maker) recordCounters {
 		written: m.counter("nodeless_decision_entries_written_total",
 			"Decisions and outcomes of decisions that were written into the cluster."),
 		dropped: m.counter("nodeless_decision_entries_dropped_total",
-			"Turns, decisions and outcomes that came faster than they could be written and are not kept."),
+			"Cycles, decisions and outcomes that were dropped because they came faster than they could be written."),
 		damaged: m.counter("nodeless_decision_pieces_damaged_total",
-			"Pieces of the log of decisions that could not be read and were passed over."),
+			"Pieces of the decision log that could not be read and were skipped."),
 		writes: m.counter("nodeless_decision_writes_total",
-			"Calls that write the log of decisions: done, moved (somebody else had written) or failed.", "result"),
+			"Calls that write the decision log: done, moved (somebody else had written) or failed.", "result"),
 	}
 }
 
@@ -164,12 +164,12 @@ func (c *Counters) RecordsWritten(entries int) {
 	c.records.written.WithLabelValues().Add(float64(entries))
 }
 
-// RecordsDropped counts cycles and entries that are not kept.
+// RecordsDropped counts cycles and entries that were dropped.
 func (c *Counters) RecordsDropped(n int) {
 	c.records.dropped.WithLabelValues().Add(float64(n))
 }
 
-// RecordDamaged counts a piece of the log that cannot be read.
+// RecordDamaged counts a piece of the log that could not be read.
 func (c *Counters) RecordDamaged() {
 	c.records.damaged.WithLabelValues().Inc()
 }

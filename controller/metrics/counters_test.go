@@ -10,10 +10,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 func claim() *karpv1.NodeClaim {
@@ -63,7 +66,7 @@ karpenter_interruption_received_messages_total{message_type="spot_interrupted"} 
 	}
 }
 
-// Components that are tested alone have counters that nobody sees.
+// Counters without a registry, as in tests of single components, accept all calls.
 func TestNobodyCounts(t *testing.T) {
 	c := metrics.New(nil)
 	c.ClaimCreated(claim(), "provisioned")
@@ -73,7 +76,7 @@ func TestNobodyCounts(t *testing.T) {
 	c.PodDrained(nil)
 }
 
-// Who watches for denied calls finds them under a name of their own.
+// Denied calls have an error name of their own, so that alerts can select them.
 func TestDeniedCallsAreCounted(t *testing.T) {
 	r := prometheus.NewRegistry()
 	metrics.New(r).Call("aws", "Launch", time.Second, fmt.Errorf("create fleet: %w", cloud.ErrUnauthorized))
@@ -92,4 +95,69 @@ func TestDeniedCallsAreCounted(t *testing.T) {
 		}
 	}
 	t.Errorf("no error of that name: %v", families)
+}
+
+// If an object is deleted and created again while a watch is interrupted, the cache reports an update to an object
+// with another UID: one object is gone, and another one is new.
+func TestAnObjectThatIsCreatedAgainIsAnotherOne(t *testing.T) {
+	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
+	at := clock.NewVirtual(now)
+	r, cache := prometheus.NewRegistry(), &informertest.FakeInformers{}
+	pods := metrics.NewPodTimes(r, at)
+	if err := pods.Watch(t.Context(), cache); err != nil {
+		t.Fatal(err)
+	}
+	if err := metrics.WatchConditions(t.Context(), r, cache, at); err != nil {
+		t.Fatal(err)
+	}
+	informer, err := cache.FakeInformerFor(t.Context(), &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(uid types.UID, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "web-0", Namespace: "shop", UID: uid, CreationTimestamp: metav1.NewTime(now.Add(-10 * time.Second)),
+			},
+			Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	informer.Add(pod("first", corev1.PodPending))
+	informer.Update(pod("first", corev1.PodPending), pod("second", corev1.PodPending))
+	informer.Update(pod("second", corev1.PodPending), pod("second", corev1.PodSucceeded))
+
+	if informer, err = cache.FakeInformerFor(t.Context(), &corev1.Node{}); err != nil {
+		t.Fatal(err)
+	}
+	node := func(uid types.UID, deleted *metav1.Time) *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "n", UID: uid, DeletionTimestamp: deleted},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+			}}},
+		}
+	}
+	deleted := metav1.NewTime(now.Add(-4 * time.Second))
+	informer.Add(node("first", &deleted))
+	informer.Update(node("first", &deleted), node("second", nil))
+
+	if n := testutil.CollectAndCount(pods); n != 0 {
+		t.Errorf("%d series of pods that wait, want none: one is gone and the other has ended", n)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, ready := uint64(0), 0.0
+	for _, f := range families {
+		switch f.GetName() {
+		case "operator_node_termination_duration_seconds":
+			ended = f.Metric[0].GetHistogram().GetSampleCount()
+		case "operator_node_status_condition_transitions_total":
+			ready = f.Metric[0].GetCounter().GetValue()
+		}
+	}
+	if ended != 1 || ready != 2 {
+		t.Errorf("%d Nodes ended and %v became Ready, want 1 and 2", ended, ready)
+	}
 }

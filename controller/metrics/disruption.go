@@ -18,8 +18,8 @@ type Decision string
 
 // Decisions.
 const (
-	Delete  Decision = "delete"  // nodes are removed without replacement
-	Replace Decision = "replace" // replacements come first
+	Delete  Decision = "delete"  // nodes are removed without replacements
+	Replace Decision = "replace" // nodes are replaced before they are removed
 )
 
 type commandCounters struct {
@@ -43,7 +43,7 @@ func newCommandCounters(m maker) commandCounters {
 		failures: m.counter(disruption+"queue_failures_total", "Disruption decisions that were undone.", "decision",
 			"reason", "consolidation_type"),
 		invalid: m.counter(disruption+"failed_validations_total",
-			"Machines that were to go and no longer may when it came to it.", "consolidation_type"),
+			"Nodes that were chosen for disruption but failed validation.", "consolidation_type"),
 		timeouts: m.counter(disruption+"consolidation_timeouts_total",
 			"Searches for consolidation that ran out of time.", "consolidation_type"),
 		evaluation: m.histogram(disruption+"decision_evaluation_duration_seconds", "Time of one disruption decision.",
@@ -51,7 +51,7 @@ func newCommandCounters(m maker) commandCounters {
 		undone: m.counter("nodeless_commands_undone_total", "Disruption decisions that were undone, by why.",
 			"reason", "why"),
 	}
-	// Searches here are limited in steps, never in time: these stay 0.
+	// Searches are limited in steps, not in time: these stay 0.
 	c.timeouts.WithLabelValues("single")
 	c.timeouts.WithLabelValues("multi")
 	return c
@@ -63,7 +63,7 @@ func newInterruptionCounters(m maker) interruptionCounters {
 		received: m.counter(interruption+"received_messages_total", "Notices of the cloud that were read.", "message_type"),
 		deleted:  m.counter(interruption+"deleted_messages_total", "Notices of the cloud that were handled and removed."),
 		unhealthy: m.counter(interruption+"instance_status_unhealthy_total",
-			"Machines of which the cloud's status checks say that they are bad.", "category"),
+			"Instances that fail the cloud's status checks.", "category"),
 		waited: m.histogram(interruption+"message_queue_duration_seconds",
 			"How long notices waited before they were handled.", durations()),
 	}
@@ -79,12 +79,12 @@ func (c *Counters) Exhausted(capacityType string) {
 	c.exhausted.WithLabelValues(capacityType).Inc()
 }
 
-// Eviction counts an eviction by the HTTP status it was answered with.
+// Eviction counts an eviction by the HTTP status of its response.
 func (c *Counters) Eviction(code int) {
 	c.nodes.evictions.WithLabelValues(strconv.Itoa(code)).Inc()
 }
 
-// PodDrained counts a pod that was evicted. The claim says why its node is removed; it may be nil.
+// PodDrained counts an evicted pod. The claim says why its node is removed; it may be nil.
 func (c *Counters) PodDrained(claim *karpv1.NodeClaim) {
 	reason := "Forceful Termination"
 	if claim != nil {
@@ -95,8 +95,8 @@ func (c *Counters) PodDrained(claim *karpv1.NodeClaim) {
 	c.nodes.pods.WithLabelValues(reason).Inc()
 }
 
-// Commanded counts a disruption decision that is carried out, on nodes of these pools. method is the disruption
-// method's name, such as Underutilized; nodes is how many nodes are removed.
+// Commanded counts a disruption decision that is carried out on nodes of these pools. method is the disruption
+// method's name, such as Underutilized; nodes is the number of nodes removed.
 func (c *Counters) Commanded(d Decision, method string, nodes int, pools ...string) {
 	reason, kind := strings.ToLower(method), consolidationType(method, nodes)
 	c.commands.decisions.WithLabelValues(string(d), reason, kind).Inc()
@@ -112,7 +112,7 @@ func (c *Counters) Undone(d Decision, method, why string) {
 	c.commands.undone.WithLabelValues(reason, why).Inc()
 }
 
-// NoLongerTrue counts nodes that a command was to remove and that failed its validation.
+// NoLongerTrue counts nodes that a command was to remove and whose validation failed.
 func (c *Counters) NoLongerTrue(method string, nodes int) {
 	c.commands.invalid.WithLabelValues(consolidationType(method, nodes)).Add(float64(nodes))
 }
@@ -130,12 +130,12 @@ func consolidationType(method string, nodes int) string {
 	return ""
 }
 
-// NoticeReceived counts a notice of the cloud.
+// NoticeReceived counts a notice from the cloud.
 func (c *Counters) NoticeReceived(kind cloud.InterruptionKind) {
 	c.interrupted.received.WithLabelValues(string(kind)).Inc()
 }
 
-// NoticeHandled counts a notice that was handled and removed, so long after it was sent.
+// NoticeHandled counts a notice that was handled and removed, and measures the time since it was sent.
 func (c *Counters) NoticeHandled(waited time.Duration) {
 	c.interrupted.deleted.WithLabelValues().Inc()
 	c.interrupted.waited.WithLabelValues().Observe(waited.Seconds())

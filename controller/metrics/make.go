@@ -40,7 +40,7 @@ func (m maker) summary(name, help string, labels ...string) *prometheus.SummaryV
 		labels))
 }
 
-// durations returns the buckets, in seconds, from milliseconds to ten minutes that dashboards expect.
+// durations returns the buckets that dashboards expect, in seconds, from milliseconds to ten minutes.
 func durations() []float64 {
 	out := []float64{0.005, 0.01, 0.025, 0.05}
 	add := func(from, step float64, n int) {
@@ -56,7 +56,7 @@ func durations() []float64 {
 	return append(out, 40, 50, 60, 120, 150, 300, 450, 600)
 }
 
-// lifetimes returns the buckets for ages of nodes: quarters of an hour, hours, days up to a month.
+// lifetimes returns the buckets for the ages of nodes: quarters of an hour, hours, and days up to a month.
 func lifetimes() []float64 {
 	var out []float64
 	for unit, counts := range map[time.Duration][]int{
@@ -83,7 +83,7 @@ func Snake(name string) string {
 	return b.String()
 }
 
-// SetBuild records which program this is.
+// SetBuild records the version and build of this program.
 func SetBuild(r prometheus.Registerer, version string) {
 	commit := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

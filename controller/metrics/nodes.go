@@ -15,11 +15,11 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// nodeOwn are the labels of node metrics besides the well-known labels of the node.
+// nodeOwn are the labels of node metrics beside the node's well-known labels.
 var nodeOwn = []string{"node_name", "phase", "managed", "resource_type"}
 
-// nodeLabels returns the well-known labels of nodes as metrics have them: label names, each with the keys it may come
-// from. Providers add to the well-known labels when the program starts. Names among nodeOwn are left out.
+// nodeLabels returns the well-known labels of nodes as metric labels: the label names, and for each the keys it may
+// come from. Providers add to the well-known labels at program start. Names in nodeOwn are left out.
 func nodeLabels() (names []string, keys map[string][]string) {
 	keys = map[string][]string{}
 	for key := range karpv1.WellKnownLabels {
@@ -36,7 +36,7 @@ func nodeLabels() (names []string, keys map[string][]string) {
 	return slices.Sorted(maps.Keys(keys)), keys
 }
 
-// use is what the pods on a node request and are limited to.
+// use is the sum of the requests and limits of the pods on a node.
 type use struct{ requests, limits, daemonRequests, daemonLimits corev1.ResourceList }
 
 // newUse returns the use of a node without pods.
@@ -51,7 +51,7 @@ func (v *view) nodesAndUse(ch chan<- prometheus.Metric) {
 	own := perResource[:len(perResource)-1] // without resource_type
 	family := func(name, help string) gauge { return newGauge("karpenter_nodes_"+name, help, perResource...) }
 	allocatable := family("allocatable", "What a node offers to pods.")
-	overhead := family("system_overhead", "What a node's capacity is more than what it offers to pods.")
+	overhead := family("system_overhead", "Capacity of a node less its allocatable resources.")
 	requests := family("total_pod_requests", "What the pods on a node request, those of DaemonSets included.")
 	limits := family("total_pod_limits", "The limits of the pods on a node, those of DaemonSets included.")
 	daemonRequests := family("total_daemon_requests", "What DaemonSets' pods on a node request.")
@@ -105,7 +105,7 @@ func utilization(ch chan<- prometheus.Metric, offered, used corev1.ResourceList)
 	}
 }
 
-// uses adds up the pods of each node. Terminal pods use nothing.
+// uses sums up the pods of each node. Terminal pods use nothing.
 func (v *view) uses() map[string]use {
 	out := map[string]use{}
 	for i := range v.podList.Items {

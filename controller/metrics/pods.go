@@ -22,8 +22,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/informer"
 )
 
-// PodTimes measures how long pods wait: for a decision, for a node, to be ready. It remembers a pod from when it is
-// seen Pending until it is ready, has ended or is gone.
+// PodTimes measures how long pods wait: for a decision, for a node, and until they are ready. It tracks a pod from
+// when it is first seen Pending until it is ready, terminal or gone.
 type PodTimes struct {
 	clock clock.Clock
 
@@ -39,7 +39,7 @@ type PodTimes struct {
 type podTimes struct {
 	name, namespace          string
 	created                  time.Time
-	waits, decided, schedule time.Time // first seen wanting a place, first answered, first given a place
+	waits, decided, schedule time.Time // first seen waiting, first decided about, first placed
 	bound                    bool
 }
 
@@ -49,9 +49,9 @@ var (
 	unbound = newGauge("karpenter_pods_unbound_time_seconds", "How long a pod that has no node exists.",
 		"name", "namespace")
 	plannedUnstarted = newGauge("karpenter_pods_provisioning_unstarted_time_seconds",
-		"How long ago a pod that is not ready was first given a place.", "name", "namespace")
+		"How long ago a plan first gave a node to a pod that is not ready.", "name", "namespace")
 	plannedUnbound = newGauge("karpenter_pods_provisioning_unbound_time_seconds",
-		"How long ago a pod that has no node was first given a place.", "name", "namespace")
+		"How long ago a plan first gave a node to a pod that is not bound.", "name", "namespace")
 	undecided = newGauge("karpenter_pods_provisioning_scheduling_undecided_time_seconds",
 		"How long a pod has waited for its first decision.", "name", "namespace")
 )
@@ -65,26 +65,27 @@ func NewPodTimes(r prometheus.Registerer, c clock.Clock) *PodTimes {
 		bound: m.histogram("karpenter_pods_bound_duration_seconds", "From a pod's creation until it is bound.",
 			durations()),
 		decision: m.histogram("karpenter_pods_scheduling_decision_duration_seconds",
-			"From when a pod is first seen to want a place until it is first decided about.", durations()),
+			"From when a pod is first seen to be pending until the first decision about it.", durations()),
 		plannedBound: m.histogram("karpenter_pods_provisioning_bound_duration_seconds",
-			"From when a pod is first given a place until it is bound.", durations()),
+			"From when a plan first gives a pod a node until the pod is bound.", durations()),
 		plannedRun: m.histogram("karpenter_pods_provisioning_startup_duration_seconds",
-			"From when a pod is first given a place until it is ready.", durations()),
+			"From when a plan first gives a pod a node until the pod is ready.", durations()),
 	})
 }
 
 // Watch measures the pods of a cache from now on.
 func (p *PodTimes) Watch(ctx context.Context, from cache.Cache) error {
 	return informer.Watch(ctx, from, &corev1.Pod{}, func(old, now client.Object) {
-		if now == nil {
+		if now == nil || replaced(old, now) {
 			p.Gone(old.(*corev1.Pod))
-		} else {
+		}
+		if now != nil {
 			p.Saw(now.(*corev1.Pod))
 		}
 	})
 }
 
-// Saw takes note of the state of a pod.
+// Saw records the state of a pod.
 func (p *PodTimes) Saw(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,21 +116,22 @@ func (p *PodTimes) Saw(pod *corev1.Pod) {
 	}
 }
 
-// observe measures the time until a condition became true. Conditions have whole seconds: the time may seem negative.
+// observe measures the time until a condition became true. Conditions have whole seconds, so the difference may be
+// negative.
 func (p *PodTimes) observe(into *prometheus.HistogramVec, c *corev1.PodCondition, since time.Time) {
 	if !since.IsZero() {
 		into.WithLabelValues().Observe(max(c.LastTransitionTime.Sub(since), 0).Seconds())
 	}
 }
 
-// Gone takes note that a pod is gone.
+// Gone records that a pod is gone.
 func (p *PodTimes) Gone(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.known, pod.UID)
 }
 
-// Decided takes note of a plan for the pending pods.
+// Decided records a plan for the pending pods.
 func (p *PodTimes) Decided(plan *model.Plan) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

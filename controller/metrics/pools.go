@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -15,15 +17,18 @@ var (
 	poolCost  = newGauge("karpenter_nodepools_cost_total",
 		"What a NodePool's nodes cost now, in dollars an hour.", "nodepool")
 	poolAllowed = newGauge("karpenter_nodepools_allowed_disruptions",
-		"How many of a NodePool's nodes its budgets allow to be disrupted at once, those that are included.", "nodepool",
-		"reason")
+		"How many of a NodePool's nodes its budgets allow to be disrupted at once, including those being disrupted.",
+		"nodepool", "reason")
 	poolGoing = newGauge("karpenter_nodepools_nodes_consuming_budgets",
 		"How many of a NodePool's nodes count against its budgets.", "nodepool", "reason")
 
-	stateNodes    = newGauge("karpenter_cluster_state_node_count", "Machines, those on their way included.")
-	stateSynced   = newGauge("karpenter_cluster_state_synced", "1 while the cluster is known.")
-	stateUnsynced = newGauge("karpenter_cluster_state_unsynced_time_seconds", "How long the cluster has not been known.")
-	clusterCost   = newGauge("nodeless_cluster_cost_dollars_per_hour", "What all nodes of known price cost now.")
+	stateNodes = newGauge("karpenter_cluster_state_node_count",
+		"Nodes in the cluster state, including those being launched.")
+	stateSynced = newGauge("karpenter_cluster_state_synced",
+		"1 while the cluster state is synced with the API server.")
+	stateUnsynced = newGauge("karpenter_cluster_state_unsynced_time_seconds",
+		"How long the cluster state has not been synced.")
+	clusterCost = newGauge("nodeless_cluster_cost_dollars_per_hour", "What all nodes of known price cost now.")
 )
 
 // pools collects NodePools and, in the same pass over the nodes, the size and cost of the cluster.
@@ -52,7 +57,7 @@ func (v *view) pools(ch chan<- prometheus.Metric) {
 	}
 }
 
-// budgets collects how many nodes of a pool may be disrupted at once, and how many are.
+// budgets collects how many nodes of a pool may be disrupted at once, and how many are being disrupted.
 func (v *view) budgets(ch chan<- prometheus.Metric, pool *karpv1.NodePool) {
 	nodes, removing := v.state.Budgeted(pool.Name)
 	for _, reason := range []karpv1.DisruptionReason{
@@ -80,29 +85,54 @@ var (
 		"Memory of an instance type, as pods of a new node see it.", "instance_type")
 )
 
-// offerings collects what any NodePool offers, each type once.
+// offerings collects the types and offerings of all NodePools, each once.
 func (v *view) offerings(ch chan<- prometheus.Metric) {
-	done := map[string]bool{}
+	known := map[string]bool{}
+	all := map[model.OfferingKey]model.Offering{}
 	for i := range v.snapshot.Pools {
-		for j := range v.snapshot.Pools[i].Types {
-			t := &v.snapshot.Pools[i].Types[j]
-			if done[t.Name] {
-				continue
+		p := &v.snapshot.Pools[i]
+		for j := range p.Types {
+			t := &p.Types[j]
+			if !known[t.Name] {
+				known[t.Name] = true
+				typeCores.put(ch, float64(t.Capacity[model.CPU])/1000, t.Name)
+				typeMemory.put(ch, float64(t.Capacity[model.Memory]), t.Name)
 			}
-			done[t.Name] = true
-			typeCores.put(ch, float64(t.Capacity[model.CPU])/1000, t.Name)
-			typeMemory.put(ch, float64(t.Capacity[model.Memory]), t.Name)
 			for _, o := range t.Offerings {
-				available := 0.0
-				if o.Available {
-					available = 1
+				o.Available = o.Available || o.CapacityType == model.Reserved && hasFree(p, t.Name, o.Zone)
+				key := model.OfferingKey{Type: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
+				if other, seen := all[key]; seen {
+					o = joined(other, o)
 				}
-				if !o.Available && o.RetryAt.After(v.now) {
-					offeringBackoff.put(ch, o.RetryAt.Sub(v.now).Seconds(), t.Name, o.CapacityType, o.Zone)
-				}
-				offeringPrice.put(ch, dollars(o.Price-o.SidePrice), t.Name, o.CapacityType, o.Zone)
-				offeringAvailable.put(ch, available, t.Name, o.CapacityType, o.Zone)
+				all[key] = o
 			}
 		}
 	}
+	for key, o := range all {
+		available := 0.0
+		if o.Available {
+			available = 1
+		} else if o.RetryAt.After(v.now) {
+			offeringBackoff.put(ch, o.RetryAt.Sub(v.now).Seconds(), key.Type, key.CapacityType, key.Zone)
+		}
+		offeringPrice.put(ch, dollars(o.Price-o.SidePrice), key.Type, key.CapacityType, key.Zone)
+		offeringAvailable.put(ch, available, key.Type, key.CapacityType, key.Zone)
+	}
+}
+
+// joined returns an offering as two NodePools see it: it is available if it is for one of them, as in Karpenter
+// (karpenter-provider-aws v1.14.1, pkg/controllers/metrics), and otherwise tried again when the first of them does.
+func joined(a, b model.Offering) model.Offering {
+	a.Available = a.Available || b.Available
+	if a.RetryAt.IsZero() || !b.RetryAt.IsZero() && b.RetryAt.Before(a.RetryAt) {
+		a.RetryAt = b.RetryAt
+	}
+	return a
+}
+
+// hasFree reports whether a NodePool's reservations of a type in a zone have a free instance.
+func hasFree(p *model.Pool, name, zone string) bool {
+	return slices.ContainsFunc(p.Reservations, func(r model.Reservation) bool {
+		return r.Type == name && r.Zone == zone && r.Free > 0
+	})
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Karpenter labels its scheduler's metrics with who ran it and with an ID of the run; here there is the last run only.
+// Karpenter labels its scheduler's metrics with the controller that ran it and with an ID of the run; here there is
+// only the last run.
 const (
 	provisioner = "provisioner"
 	lastRun     = "last"
@@ -29,13 +30,13 @@ func NewScheduler(r prometheus.Registerer) *Scheduler {
 	s := &Scheduler{
 		duration: m.histogram(scheduler+"scheduling_duration_seconds", "Time from a snapshot to its plan.",
 			durations(), "controller"),
-		queue: m.gauge(scheduler+"queue_depth", "Pods that waited for a place when the last plan was made.",
+		queue: m.gauge(scheduler+"queue_depth", "Pending pods when the last plan was made.",
 			"controller", "scheduling_id"),
 		work: m.gauge(scheduler+"unfinished_work_seconds",
 			"Work on a plan that is not done; a plan takes milliseconds, so it is 0 whenever it is asked for.", "controller",
 			"scheduling_id"),
-		unschedulable: m.gauge(scheduler+"unschedulable_pods_count", "Pods that the last plan has no place for.",
-			"controller"),
+		unschedulable: m.gauge(scheduler+"unschedulable_pods_count",
+			"Pods that no node can take according to the last plan.", "controller"),
 		ignored: m.gauge(scheduler+"ignored_pods_count",
 			"Pods that cannot be planned for, whatever the node."),
 		byZone: m.gauge(scheduler+"pending_pods_by_effective_zone_count",
@@ -49,7 +50,7 @@ func NewScheduler(r prometheus.Registerer) *Scheduler {
 // Planned measures a plan for pods.
 func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Duration) {
 	s.duration.WithLabelValues(provisioner).Observe(took.Seconds())
-	blocked, virtual := map[model.PodKey]bool{}, map[model.PodKey]bool{} // nobody waits for a virtual pod
+	blocked, virtual := map[model.PodKey]bool{}, map[model.PodKey]bool{} // virtual pods are not counted
 	zones := map[string]int{}
 	zoneOf := map[int]string{}
 	for i := range of.Pending {
@@ -83,8 +84,8 @@ func (s *Scheduler) Planned(of *model.Snapshot, plan *model.Plan, took time.Dura
 	}
 }
 
-// effectiveZone returns the only zone in which pods of a shape may run, by their selectors and volumes; none if there
-// is none, flexible if there are several.
+// effectiveZone returns the only zone in which pods of a shape may run, according to their selectors and volumes;
+// "none" if there is none, "flexible" if there are several.
 func effectiveZone(s *model.Shape) string {
 	may, found := s.Required.Get(model.LabelZone)
 	narrow := func(terms []model.Requirements) {

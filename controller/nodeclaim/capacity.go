@@ -2,8 +2,8 @@ package nodeclaim
 
 import "github.com/nodeless/nodeless/cloud"
 
-// addCapacity adds to an instance the resources that NodeOverlays give its type, and those that its Auto Scaling
-// group's tags give its nodes: until its Node shows them, pods that wait for the Node must count on them.
+// addCapacity adds to an instance the resources that NodeOverlays set for its type and those that its Auto Scaling
+// group's tags declare: until the Node shows them, pods that wait for it must be able to count on them.
 func (l *launcher) addCapacity(req *cloud.LaunchRequest, i *cloud.Instance) {
 	l.cluster.Equip(req.Class, i)
 	f := l.cluster.Overlaid(req.Pool)

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// How often garbage is collected: often in the beginning, then rarely; and how old it must be
+// How often garbage is collected, often at first and rarely later, and how old it must be
 // (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/garbagecollection).
 const (
 	collectOften  = 10 * time.Second
@@ -25,8 +25,8 @@ const (
 	minAge        = 30 * time.Second
 )
 
-// collector collects what was lost: instances without claim, claims without instance, Nodes without either, and
-// records of objects that are gone.
+// collector collects leftovers: instances without claim, claims without instance, Nodes without either, labels of
+// capacity reservations that have ended, and records of objects that are gone.
 type collector struct {
 	*objects
 	instances *instances
@@ -51,7 +51,7 @@ func (g *collector) run(ctx context.Context, drift *driftDetector) {
 	})
 }
 
-// forget drops the records of objects that went unnoticed: a claim without finalizer, a Node without claim.
+// forget drops the records of objects that disappeared unnoticed: claims without finalizer, Nodes without claim.
 func (g *collector) forget(ctx context.Context, drift *driftDetector) error {
 	l, err := g.living(ctx)
 	if err != nil {
@@ -62,7 +62,8 @@ func (g *collector) forget(ctx context.Context, drift *driftDetector) error {
 	return nil
 }
 
-// collect ends instances without claim, claims without instance and Nodes without either.
+// collect removes instances without claim, claims without instance and Nodes without either, and relabels those whose
+// capacity reservation has ended.
 func (g *collector) collect(ctx context.Context) error {
 	all, err := g.instances.lister.Read(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (g *collector) collect(ctx context.Context) error {
 	var failed []error
 	for _, i := range all {
 		there[i.ID] = true
-		failed = append(failed, g.collectInstance(ctx, i))
+		failed = append(failed, g.collectInstance(ctx, i), g.demote(ctx, i))
 	}
 	for _, claim := range g.cluster.Claims() {
 		failed = append(failed, g.collectClaim(ctx, claim, there))
@@ -90,7 +91,7 @@ func (g *collector) collect(ctx context.Context) error {
 
 func (g *collector) isYoung(since time.Time) bool { return g.until(since, minAge) > 0 }
 
-// collectInstance terminates an instance whose claim is gone, or names another instance.
+// collectInstance terminates an instance whose claim is gone or names another instance.
 func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error {
 	if g.isYoung(i.Launched) || i.State == cloud.Terminating || i.State == cloud.Terminated || i.Claim == "" ||
 		g.launches.isInFlight(i.Claim) {
@@ -99,7 +100,7 @@ func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error
 	if claim := g.cluster.Claim(i.Claim); claim != nil && !namesAnother(claim, i) {
 		return nil
 	}
-	claim := &karpv1.NodeClaim{} // the cache may be late: ask the API server before something is terminated for good
+	claim := &karpv1.NodeClaim{} // the cache may be late: check with the API server before terminating for good
 	switch err := g.client.Get(ctx, client.ObjectKey{Name: i.Claim}, claim); {
 	case err == nil && !namesAnother(claim, i):
 		return nil
@@ -110,7 +111,7 @@ func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error
 	if err := g.instances.cloud.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
 		return fmt.Errorf("terminate %s, which has no NodeClaim: %w", i.ID, err)
 	}
-	// Else its pods would count as running until it is NotReady.
+	// Otherwise its pods would count as running until it is NotReady.
 	for _, node := range g.cluster.NodesByProviderID(i.ProviderID) {
 		if err := g.delete(ctx, node); err != nil {
 			return fmt.Errorf("delete Node %s of instance %s, which has no NodeClaim: %w", node.Name, i.ID, err)
@@ -119,12 +120,12 @@ func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error
 	return nil
 }
 
-// namesAnother reports whether a claim is known to have another instance.
+// namesAnother reports whether a claim names another instance.
 func namesAnother(claim *karpv1.NodeClaim, i cloud.Instance) bool {
 	return claim.Status.ProviderID != "" && catalog.InstanceID(claim.Status.ProviderID) != i.ID
 }
 
-// collectClaim deletes a claim whose instance is gone. A claim that was never launched is left to its launch.
+// collectClaim deletes a claim whose instance is gone. A claim without an instance is left to the launcher.
 func (g *collector) collectClaim(ctx context.Context, claim *karpv1.NodeClaim, there map[string]bool) error {
 	id := catalog.InstanceID(claim.Status.ProviderID)
 	if id == "" || there[id] || claim.DeletionTimestamp != nil || g.isYoung(launchedAt(claim)) {

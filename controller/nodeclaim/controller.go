@@ -1,11 +1,10 @@
-// Package nodeclaim carries each NodeClaim through its life: it launches an instance, registers and initializes its
+// Package nodeclaim manages the life cycle of NodeClaims: it launches an instance, registers and initializes its
 // Node, later drains the Node and terminates the instance, and collects what was lost on the way.
 //
-// A NodeClaim records an intent. Everything here may stop at any line; the next process goes on from the objects and
-// the cloud. One type does one job: launcher, registrar, driftDetector, repairer, interrupter, replacements, drainer,
-// nodeTerminator, terminator and collector; Controller watches, and calls them in order. The states of a claim are
-// listed at claimState. For the order and names of the steps see
-// sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle.
+// A NodeClaim records an intent. The process may stop at any point; the next one continues from the objects and the
+// cloud. Each type has one job: launcher, registrar, driftDetector, repairer, interrupter, replacements, drainer,
+// nodeTerminator, terminator and collector; Controller watches and calls them in order. claimState lists the states
+// of a claim. For the order and names of the steps see sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle.
 package nodeclaim
 
 import (
@@ -32,39 +31,43 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
 	Cloud    cloud.Provider  // required
-	Cache    cache.Cache     // required; New adds indexes to it, so it must not be started before
+	Cache    cache.Cache     // required; New adds indexes to it, so it must not have been started
 	Client   client.Client   // required; must read from the API server itself
 	Cluster  *cluster.State  // required
 	Recorder events.Recorder // required
 	Clock    clock.Clock     // default the real one
 	Log      *slog.Logger    // default slog.Default
-	// Annotations returns what a claim is annotated with at its launch, such as the hash of its node class; may be nil.
+	// Annotations returns the annotations that a claim gets at its launch, such as the hash of its node class; may be
+	// nil.
 	Annotations func(*karpv1.NodeClaim) map[string]string
-	// RefreshClass reads a node class anew, past the cache; may be nil.
+	// RefreshClass reads a node class from the API server, bypassing the cache; may be nil.
 	RefreshClass func(context.Context, cloud.ClassRef)
-	// Registered is called once for each launch of a NodePool, with whether its Node registered in time; may be nil.
+	// Registered is called once for each launch of a NodePool, and says whether the Node registered in time; may be
+	// nil.
 	Registered func(claim *karpv1.NodeClaim, yes bool)
-	// Nominate is called for each Node of a claim before pods may be bound to it; required with the gate Nominations.
+	// Nominate is called for each Node of a claim before pods may be bound to it; required if the gate Nominations is
+	// open.
 	Nominate func(ctx context.Context, claim, node string)
 	// Deleting is called for each NodeClaim whose deletion is requested, with the reason in a word or two; may be nil.
 	Deleting func(claim *karpv1.NodeClaim, why string)
-	// Preflight has no claim launched whose node would have too few addresses for its pods, whenever that was decided.
+	// Preflight prevents launches of claims whose nodes would have too few addresses for their pods, whenever they were
+	// decided on.
 	Preflight bool
 	// Gates says which optional parts are on.
 	Gates gates.Gates
-	// Metrics counts what happens; default metrics that are not registered.
+	// Metrics counts events; default metrics that are not registered.
 	Metrics *metrics.Counters
-	// Launches is how many instances are requested at the same time; default 64.
+	// Launches is the maximum number of concurrent launch requests; default 64.
 	Launches int
 }
 
 const (
-	// workers is how many NodeClaims, and how many Nodes, are worked on at the same time.
+	// workers is how many NodeClaims, and how many Nodes, are reconciled concurrently.
 	workers = 16
-	// driftWorkers is as high as it is since they mostly wait, many for the answer to one call.
+	// driftWorkers is large because they mostly wait, many of them for the answer to one call.
 	driftWorkers = 128
 )
 
@@ -109,7 +112,7 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	return c, nil
 }
 
-// newController puts the roles together.
+// newController assembles a Controller from its parts.
 func newController(o Options) *Controller {
 	shared := &objects{
 		cache: o.Cache, client: o.Client, cluster: o.Cluster, recorder: o.Recorder, clock: o.Clock, log: o.Log,
@@ -151,10 +154,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// resume takes over what is there: every claim is reconciled, and an earlier process may have launched those that
-// name no instance.
+// resume takes over existing objects: every claim is reconciled, and claims that name no instance may have been
+// launched by an earlier process.
 func (c *Controller) resume(ctx context.Context) error {
-	c.leading.Store(true) // before the lists: what changes from here on is an event
+	c.leading.Store(true) // before the lists: later changes arrive as events
 	var claims karpv1.NodeClaimList
 	var nodes corev1.NodeList
 	for _, list := range []client.ObjectList{&claims, &nodes} {
@@ -175,19 +178,19 @@ func (c *Controller) resume(ctx context.Context) error {
 	return nil
 }
 
-// Decided takes note of a plan that was applied: claims holds the names of its NodeClaims by launch ID.
+// Decided records a plan that was applied; claims maps launch IDs to its NodeClaims.
 func (c *Controller) Decided(s *model.Snapshot, p model.Plan, claims map[string]string) {
 	c.replacements.decided(s, p, claims)
 }
 
-// ClassChanged compares the instances of a class with it again.
+// ClassChanged makes the instances of a class be compared with it again.
 func (c *Controller) ClassChanged(class cloud.ClassRef) {
 	if c.leading.Load() {
 		c.drift.classChanged(class)
 	}
 }
 
-// every calls f again and again until ctx is done, each time as long after the last as f says.
+// every calls f repeatedly until ctx is done, each time after the delay that f returned.
 func (o *objects) every(ctx context.Context, f func() time.Duration) {
 	for ctx.Err() == nil {
 		_ = clock.Sleep(ctx, o.clock, f())

@@ -33,10 +33,10 @@ func TestMain(m *testing.M) { planetest.Main(m) }
 // story is one test's cluster: the shared API server, a region of its own, and a controller that can be restarted.
 type story struct {
 	*testing.T
-	api    client.Client
+	api    client.WithWatch
 	region *region
 	ns     string
-	clock  *clock.Virtual // nil: the story is told in real time
+	clock  *clock.Virtual // nil: the story runs in real time
 	writes *writes
 	start  func() (stop func())
 	stop   func()
@@ -44,10 +44,10 @@ type story struct {
 
 func tell(t *testing.T) *story { return tellAt(t, nil) }
 
-// tellAt tells a story whose time is clk's, nil = real.
+// tellAt starts a story whose time is clk's, or real time if clk is nil.
 func tellAt(t *testing.T, clk *clock.Virtual) *story {
 	p := planetest.Start(t)
-	api, err := client.New(p.RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	api, err := client.NewWithWatch(p.RESTConfig(), client.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (s *story) claim(name string, change ...func(*karpv1.NodeClaim)) *karpv1.No
 	return c
 }
 
-// sweep removes what a test that failed left behind.
+// sweep removes what a failed test left behind.
 func (s *story) sweep(name string) {
 	for _, o := range []client.Object{&karpv1.NodeClaim{}, &corev1.Node{}} {
 		if s.api.Get(context.Background(), client.ObjectKey{Name: name}, o) != nil {
@@ -129,7 +129,7 @@ func (s *story) sweep(name string) {
 	}
 }
 
-// node is what the machine's kubelet would register.
+// node creates the Node that the instance's kubelet would register.
 func (s *story) node(name string) *corev1.Node {
 	s.Helper()
 	n := &corev1.Node{
@@ -165,8 +165,8 @@ func (s *story) boot(name string) {
 	})
 }
 
-// until waits for a condition. A clock that stands moves a little meanwhile: a write that met a conflict, say with
-// kube-controller-manager's annotations on a Node, is tried again by that clock.
+// until waits for a condition. A virtual clock advances a little meanwhile: a write that met a conflict, say with
+// kube-controller-manager's annotations on a Node, is retried by that clock.
 func (s *story) until(name, condition string) *karpv1.NodeClaim {
 	s.Helper()
 	c := &karpv1.NodeClaim{}
@@ -182,14 +182,15 @@ func (s *story) until(name, condition string) *karpv1.NodeClaim {
 	return c
 }
 
-// untilGone waits until an object is gone. A clock that stands moves meanwhile: what is there when the controller takes
-// the lead, an earlier process may have launched, and for its instance lists are read until they have had time to settle.
+// untilGone waits until an object is gone. A virtual clock advances meanwhile: an earlier process may have launched
+// the claims that exist when the controller takes the lead, so it searches the instance lists until these have
+// settled.
 func (s *story) untilGone(o client.Object) {
 	s.Helper()
 	s.passing(lookStep, fmt.Sprintf("%T %s is gone", o, o.GetName()), gone(s, o))
 }
 
-// ready brings a machine to life.
+// ready creates a claim and its Node, and waits until the claim is ready.
 func (s *story) ready(name string, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	s.Helper()
 	s.claim(name, change...)
@@ -236,7 +237,7 @@ func TestAClaimBecomesAReadyNodeAndGoesAgain(t *testing.T) {
 	s.started(1, 0)
 }
 
-// Machines bring the unregistered taint as NoExecute, microVMs as NoSchedule: it is the key that tells.
+// Instances register with the unregistered taint as NoExecute, microVMs as NoSchedule: only the key counts.
 func TestTheUnregisteredTaintIsKnownByItsKey(t *testing.T) {
 	s := tell(t)
 	s.claim("microvm")
@@ -351,7 +352,7 @@ func TestAClaimDeletedAtAnyStageLeavesNoMachine(t *testing.T) {
 
 func TestARestartAtAnyStageLaunchesNothingTwice(t *testing.T) {
 	s := tell(t)
-	// The machine is there, but the process ends before it hears of it.
+	// The instance exists, but the process ends before it receives the response.
 	s.region.set(func() { s.region.hold = make(chan struct{}) })
 	s.claim("restart")
 	lost := s.claim("restart-lost")
@@ -363,7 +364,7 @@ func TestARestartAtAnyStageLaunchesNothingTwice(t *testing.T) {
 	})
 	s.stop()
 	s.region.set(func() { s.region.hold = nil })
-	s.delete(lost) // nobody wrote down which machine it has
+	s.delete(lost) // no record says which instance it has
 	s.stop = s.start()
 	s.untilGone(lost)
 	s.until("restart", karpv1.ConditionTypeLaunched)
@@ -472,7 +473,7 @@ func TestATerminationGracePeriodEndsADrain(t *testing.T) {
 		case pod.DeletionTimestamp == nil:
 			return errors.New("it is left alone")
 		}
-		// No kubelet runs here: the test is the one that lets it go.
+		// No kubelet runs here: the test deletes the pod in its place.
 		now := int64(0)
 		return client.IgnoreNotFound(s.api.Delete(ctx, pod, &client.DeleteOptions{GracePeriodSeconds: &now}))
 	})

@@ -19,36 +19,39 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Back-off of evictions that are refused (sigs.k8s.io/karpenter/pkg/controllers/node/termination), and how long one
-// that was granted may take to show.
+// Back-off of refused evictions (sigs.k8s.io/karpenter/pkg/controllers/node/termination), and how long a granted one
+// may take to show.
 const (
 	firstEviction = 100 * time.Millisecond
 	maxEviction   = 10 * time.Second
 	evictionShown = 5 * time.Second
 )
 
-// eviction is what is remembered of a pod that is to be evicted.
+// eviction is the state of a pod that is to be evicted.
 type eviction struct {
 	tries         int
 	notBefore     time.Time
 	noted         string // the reason of the last event about its do-not-disrupt
-	surging       bool   // a replacement from its Deployment is waited for
-	surgeAnswered bool   // no replacement is waited for, whether one was requested or not
+	surging       bool   // the drainer waits for a replacement from its Deployment
+	surgeAnswered bool   // the drainer does not wait for a replacement, whether one was requested or not
 }
 
-// drainer takes pods off Nodes.
+// drainer removes pods from Nodes.
 type drainer struct{ *objects }
 
-// drain does what drain.Step says, and returns when to look again; 0 when no pod is left to wait for.
+// drain carries out drain.Step, and returns when to call it again; 0 once no pod is left to wait for.
 func (d *drainer) drain(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim) (time.Duration, error) {
 	pods, err := podsOn(ctx, d.cache, node.Name)
 	if err != nil {
 		return 0, err
 	}
+	if claim != nil && isInterrupted(claim) {
+		d.stopSurges(pods)
+	}
 	end := deadline(claim)
 	step := drain.Step(d.now(), end, d.drainPods(pods))
 	if step.Done {
-		// A pod that was bound a moment ago is not in the cache yet. From here on the taint keeps others away.
+		// A pod that was just bound is not in the cache yet. From here on the taint keeps new pods away.
 		if pods, err = podsOn(ctx, d.client, node.Name); err != nil {
 			return 0, err
 		}
@@ -89,7 +92,7 @@ func (d *drainer) drain(ctx context.Context, node *corev1.Node, claim *karpv1.No
 	return max(step.Next.Sub(d.now()), time.Millisecond), nil
 }
 
-// noteDraining writes once on the claim that its Node is being drained; the message is that of the first look.
+// noteDraining writes on the claim, once, that its Node is being drained; the message describes the beginning.
 func (d *drainer) noteDraining(ctx context.Context, claim *karpv1.NodeClaim, step drain.Result) error {
 	if claim == nil {
 		return nil
@@ -139,7 +142,7 @@ func (d *drainer) drainPods(pods []corev1.Pod) []drain.Pod {
 	return out
 }
 
-// toleratesDisruption reports whether a pod tolerates the taint of a Node that is being removed.
+// toleratesDisruption reports whether a pod tolerates the taint of a Node being removed.
 func toleratesDisruption(p *corev1.Pod) bool {
 	taints := translate.Taints([]corev1.Taint{karpv1.DisruptedNoScheduleTaint})
 	_, refused := model.Untolerated(taints, translate.Tolerations(p.Spec.Tolerations))
@@ -149,7 +152,7 @@ func toleratesDisruption(p *corev1.Pod) bool {
 // grace returns a pod's termination grace period in seconds.
 func grace(p *corev1.Pod) int64 { return ptr.Deref(p.Spec.TerminationGracePeriodSeconds, 30) }
 
-// evict asks the API server to evict a pod, and reports whether that was granted. A PodDisruptionBudget may refuse it.
+// evict requests the eviction of a pod, and reports whether it was granted. A PodDisruptionBudget may refuse it.
 func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod) bool {
 	uid := pod.UID
 	err := d.requestEviction(ctx, pod, nil)
@@ -177,7 +180,7 @@ func (d *drainer) evict(ctx context.Context, node *corev1.Node, pod *corev1.Pod)
 	return done
 }
 
-// requestEviction asks the API server to evict a pod, with its own grace period if seconds is nil.
+// requestEviction requests the eviction of a pod, with the pod's own grace period if seconds is nil.
 func (d *drainer) requestEviction(ctx context.Context, pod *corev1.Pod, seconds *int64) error {
 	return d.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -187,7 +190,7 @@ func (d *drainer) requestEviction(ctx context.Context, pod *corev1.Pod, seconds 
 	})
 }
 
-// isOver reports whether a request failed since its pod is gone: a conflict means that another one has its name.
+// isOver reports whether a request failed because its pod is gone: a conflict means that another pod has its name.
 func isOver(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 // deletePod deletes a pod that the Node's deadline leaves no time to evict.
@@ -205,9 +208,9 @@ func (d *drainer) deletePod(ctx context.Context, pod *corev1.Pod, wait time.Dura
 	return nil
 }
 
-// removeLost removes the pods that are left on a Node whose instance is gone. No kubelet will confirm their end, for
-// which StatefulSets wait; Kubernetes' pod garbage collector would take a minute. It sees to the pods of DaemonSets,
-// static ones and those that have ended.
+// removeLost removes the pods left on a Node whose instance is gone. No kubelet will confirm their end, which
+// StatefulSets wait for; Kubernetes' pod garbage collector, which would take a minute, handles the pods of
+// DaemonSets, static pods and terminal ones.
 func (d *drainer) removeLost(ctx context.Context, node string) error {
 	pods, err := d.lostOn(ctx, node)
 	if err != nil {
@@ -216,8 +219,8 @@ func (d *drainer) removeLost(ctx context.Context, node string) error {
 	return d.removeAll(ctx, pods)
 }
 
-// removeOrphans is removeLost for a claim whose Node was taken away before its instance was gone. Another instance may
-// have the Node's name, which is its address, by now.
+// removeOrphans is removeLost for a claim whose Node was deleted before its instance was gone. By now another
+// instance may have the Node's name, which is its address.
 func (d *drainer) removeOrphans(ctx context.Context, claim *karpv1.NodeClaim) error {
 	name := claim.Status.NodeName
 	if name == "" {
@@ -234,7 +237,7 @@ func (d *drainer) removeOrphans(ctx context.Context, claim *karpv1.NodeClaim) er
 	return err
 }
 
-// lostOn returns the pods that are lost with a Node.
+// lostOn returns the pods that are lost with a Node, except those of DaemonSets, static and terminal ones.
 func (d *drainer) lostOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	pods, err := podsOn(ctx, d.cache, node)
 	if err != nil {
@@ -249,13 +252,13 @@ func (d *drainer) lostOn(ctx context.Context, node string) ([]corev1.Pod, error)
 	return lost, nil
 }
 
-// removeAll evicts pods that nothing runs at once, so that their Jobs can tell a disruption from a failure, and deletes
-// those whose PodDisruptionBudgets refuse that.
+// removeAll evicts pods whose instance is gone, without grace period, so that their Jobs can tell a disruption from a
+// failure, and deletes those whose eviction PodDisruptionBudgets refuse.
 func (d *drainer) removeAll(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		pod := &pods[i]
 		err := d.requestEviction(ctx, pod, new(int64(0)))
-		if apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) { // internal: several budgets
+		if apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) { // internal error: several budgets
 			err = d.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0))
 		}
 		if err != nil && !isOver(err) {
@@ -267,7 +270,7 @@ func (d *drainer) removeAll(ctx context.Context, pods []corev1.Pod) error {
 	return nil
 }
 
-// forgetEvictions drops the records of pods that are gone; pods are those that stay.
+// forgetEvictions drops the records of pods that are gone; pods are those that remain.
 func (d *drainer) forgetEvictions(pods []corev1.Pod) {
 	stay, now := map[types.UID]bool{}, d.now()
 	for i := range pods {
@@ -276,8 +279,8 @@ func (d *drainer) forgetEvictions(pods []corev1.Pod) {
 	d.state.pods.drop(func(uid types.UID, e *eviction) bool { return !stay[uid] && now.Sub(e.notBefore) > time.Minute })
 }
 
-// noteBlocked records, once for each state, what becomes of the do-not-disrupt of a pod whose Node is drained.
-// Nothing needs to be said of "true" (sigs.k8s.io/karpenter/pkg/controllers/node/termination/terminator).
+// noteBlocked records, once for each state, how the do-not-disrupt of a pod affects the drain of its Node. "true"
+// needs no event (sigs.k8s.io/karpenter/pkg/controllers/node/termination/terminator).
 func (d *drainer) noteBlocked(pod *corev1.Pod) {
 	value := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if value == "" || value == "true" || pod.DeletionTimestamp != nil {
@@ -291,7 +294,7 @@ func (d *drainer) noteBlocked(pod *corev1.Pod) {
 	d.recorder.Event(pod, kind, reason, message)
 }
 
-// doNotDisrupt says what a do-not-disrupt other than "true" means now; nothing while the pod's start is not known.
+// doNotDisrupt says what a do-not-disrupt other than "true" means now; nothing while the pod's start is unknown.
 func doNotDisrupt(pod *corev1.Pod, value string, now time.Time) (kind, reason, message string) {
 	const key = karpv1.DoNotDisruptAnnotationKey
 	until := translate.ReadPod(pod).HeldUntil

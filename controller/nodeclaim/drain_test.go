@@ -13,13 +13,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/metrics"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// server is an API server with one pod; the cache beside it has heard of nothing yet.
+// server is an API server with one pod; the cache beside it is still empty.
 type server struct {
 	client.Client
 	pod *corev1.Pod // nil once it is evicted
@@ -37,7 +40,7 @@ func (s *server) List(_ context.Context, list client.ObjectList, opts ...client.
 
 func (s *server) SubResource(string) client.SubResourceClient { return evictions{server: s} }
 
-// evictions evicts as the API server does: a precondition that does not hold is a conflict.
+// evictions evicts as the API server does: a failed precondition is a conflict.
 type evictions struct {
 	client.SubResourceClient
 	server *server
@@ -63,11 +66,21 @@ type unaware struct{ cache.Cache }
 
 func (unaware) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
+// seeing is a cache that shows what the server has.
+type seeing struct {
+	cache.Cache
+	s *server
+}
+
+func (c seeing) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	return c.s.List(ctx, list, opts...)
+}
+
 type silent struct{}
 
 func (silent) Event(runtime.Object, string, string, string) {}
 
-// with is a drainer whose cache is behind the server.
+// with returns a drainer whose cache lags behind the server.
 func with(s *server) *drainer {
 	clk := clock.NewVirtual(time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC))
 	return &drainer{&objects{
@@ -83,8 +96,8 @@ func podOn(node string, uid types.UID) *corev1.Pod {
 	}
 }
 
-// A StatefulSet's pod is made anew under its name: the one that runs elsewhere by now must not be evicted for the one
-// that was seen.
+// A StatefulSet recreates a pod under its name: the new pod, which runs elsewhere by now, must not be evicted in
+// place of the old one.
 func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	s := &server{pod: podOn("elsewhere", "new")}
 	d := with(s)
@@ -96,7 +109,7 @@ func TestAnotherPodOfTheNameIsNotEvicted(t *testing.T) {
 	}
 }
 
-// A pod that was bound in the last moment is not in the cache yet: the API server is asked before a node counts as
+// A pod that was bound at the last moment is not in the cache yet: the API server is queried before a node counts as
 // empty.
 func TestANodeIsEmptyWhenTheServerSaysSo(t *testing.T) {
 	s := &server{pod: podOn("going", "late")}
@@ -106,5 +119,25 @@ func TestANodeIsEmptyWhenTheServerSaysSo(t *testing.T) {
 	}
 	if wait, err := d.drain(t.Context(), node, nil); err != nil || wait != 0 || s.pod != nil {
 		t.Errorf("the pod was evicted, and the node does not count as empty: again in %s, %v", wait, err)
+	}
+}
+
+// The only pod of a Deployment is not evicted before its replacement is ready, unless the cloud takes the node away
+// meanwhile.
+func TestANodeThatIsReclaimedDuringItsDrainWaitsForNoReplacement(t *testing.T) {
+	s := &server{pod: podOn("going", "only")}
+	d, node := with(s), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "going"}}
+	d.cache = seeing{s: s}
+	claim := &karpv1.NodeClaim{}
+	claim.StatusConditions().SetUnknown(karpv1.ConditionTypeDrained) // written when the drain began
+	d.waitForSurge(s.pod, d.now().Add(time.Hour))
+	if _, err := d.drain(t.Context(), node, claim); err != nil || s.pod == nil {
+		t.Errorf("the pod is evicted before its replacement is ready: %t, %v", s.pod == nil, err)
+	}
+	claim.Annotations = map[string]string{
+		translate.AnnotationInterrupted: translate.Interruption(string(cloud.SpotInterruption), d.now()),
+	}
+	if _, err := d.drain(t.Context(), node, claim); err != nil || s.pod != nil {
+		t.Errorf("the pod waits for a replacement: %t, %v", s.pod != nil, err)
 	}
 }

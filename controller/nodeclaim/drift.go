@@ -19,12 +19,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// instanceTypeNotFound is a reason for drift that every cloud has, beside those of translate.PoolDrift
+// instanceTypeNotFound is a reason for drift that applies to every cloud, beside those of translate.PoolDrift
 // (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
 const instanceTypeNotFound = "InstanceTypeNotFound"
 
-// How often drift is looked for; from which age on, and how often, whether the instance's offering still exists
-// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
+// How often drift is checked, and from which age on and how often the check includes whether the instance's offering
+// still exists (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/disruption).
 const (
 	driftInterval   = 5 * time.Minute
 	driftRetry      = 30 * time.Second
@@ -32,18 +32,18 @@ const (
 	offeringRecheck = 30 * time.Minute
 )
 
-// driftCheck is what was last found out about a claim.
+// driftCheck is the latest result about a claim.
 type driftCheck struct {
-	reason   string    // why the cloud says that it has drifted; "" if it has not
-	answered bool      // the cloud has said something
-	asked    time.Time // when; zero = ask now
+	reason   string    // why it has drifted, according to the cloud; "" if it has not
+	answered bool      // the cloud has answered
+	asked    time.Time // when the cloud was asked; zero = ask now
 	offered  time.Time // when its offering was last seen
 }
 
-// errNotAnswered means that the cloud was not asked yet, or has not answered.
+// errNotAnswered means that the cloud has not been asked yet, or has not answered.
 var errNotAnswered = errors.New("the cloud has not said yet whether the instance has drifted")
 
-// poolTemplate is what of a NodePool decides about drift.
+// poolTemplate is the part of a NodePool that decides about drift.
 type poolTemplate struct {
 	known        bool
 	generation   int64
@@ -51,12 +51,12 @@ type poolTemplate struct {
 	requirements model.Requirements
 }
 
-// driftDetector compares instances with what their pools and classes ask for now. Questions to the cloud have workers
-// of their own: many questions at a time are one call.
+// driftDetector compares instances with what their pools and classes currently require. Questions to the cloud have
+// their own workers: many concurrent questions become one call.
 type driftDetector struct {
 	*objects
 	cloud     cloud.Provider
-	drifter   cloud.Drifter // nil if the cloud knows no drift
+	drifter   cloud.Drifter // nil if the cloud does not detect drift
 	claims    *workqueue.Queue
 	questions *workqueue.Queue
 	templates records[types.UID, poolTemplate] // by the UID of the NodePool
@@ -72,8 +72,8 @@ func newDriftDetector(shared *objects, c cloud.Provider, claims *workqueue.Queue
 
 func (d *driftDetector) run(ctx context.Context) { d.questions.Run(ctx, driftWorkers, d.ask) }
 
-// step maintains the condition Drifted, which is there only while there is drift. A claim whose pool is gone, or of
-// which the cloud does not say, keeps what it has.
+// step maintains the condition Drifted, which exists only while there is drift. A claim whose pool is gone, or about
+// which the cloud has no answer, keeps its condition.
 func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, error) {
 	if r.pool == nil || ofGroup(r.claim) {
 		return true, nil
@@ -95,22 +95,22 @@ func (d *driftDetector) step(ctx context.Context, r *reconciliation) (bool, erro
 	return true, nil
 }
 
-// adopted returns the ID of the instance that a claim was created for; "" if it gets another one.
+// adopted returns the ID of the existing instance that a claim was created for; "" if it gets a new one.
 func adopted(claim *karpv1.NodeClaim) string { return claim.Annotations[v1alpha1.AnnotationInstance] }
 
-// ofGroup reports whether a claim's instance is an Auto Scaling group's. It never drifts: another one of the group
-// would be no different, and an instance refresh is the group's own.
+// ofGroup reports whether a claim's instance belongs to an Auto Scaling group. Such an instance never drifts: another
+// one of the group would be no different, and instance refresh is the group's own task.
 func ofGroup(claim *karpv1.NodeClaim) bool {
 	ref := cluster.ClassRef(claim.Spec.NodeClassRef)
-	return ref.Group == v1alpha1.GroupVersion.Group && ref.Kind == v1alpha1.NodeGroupKind
+	return v1alpha1.IsNodeGroup(ref.Group, ref.Kind)
 }
 
-// drifted returns why an instance is no longer what its pool and class ask for; the cheapest question comes first.
+// drifted returns why an instance no longer matches its pool and class; the cheapest check comes first.
 func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason, message string, err error) {
 	want := d.templateOf(r.pool)
 	was, version := r.claim.Annotations[karpv1.NodePoolHashAnnotationKey],
 		r.claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey]
-	// Hashes of different versions cannot be compared; claims and pools get new ones from controller/status.
+	// Hashes of different versions cannot be compared; controller/status updates those of claims and pools.
 	if was == "" || version != karpv1.NodePoolHashVersion ||
 		r.pool.Annotations[karpv1.NodePoolHashVersionAnnotationKey] != version {
 		was = want.hash
@@ -131,7 +131,7 @@ func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason,
 	if d.drifter == nil {
 		return "", "", nil
 	}
-	// Nobody waits for the answer: it has the claim reconciled again.
+	// The answer arrives later and has the claim reconciled again.
 	if check.asked.IsZero() || d.until(check.asked, driftInterval) <= 0 {
 		d.questions.Add(r.claim.Name)
 	}
@@ -141,8 +141,8 @@ func (d *driftDetector) drifted(ctx context.Context, r *reconciliation) (reason,
 	return check.reason, check.reason, nil
 }
 
-// isOffered reports whether the instance's offering still exists. It is looked for rarely: the cloud changes its
-// catalog, not the user.
+// isOffered reports whether the instance's offering still exists. It checks rarely: only the cloud, not the user,
+// changes its catalog.
 func (d *driftDetector) isOffered(ctx context.Context, r *reconciliation, check driftCheck) (bool, error) {
 	left := d.until(check.offered, offeringRecheck)
 	if check.offered.IsZero() {
@@ -163,11 +163,14 @@ func (d *driftDetector) isOffered(ctx context.Context, r *reconciliation, check 
 	return true, nil
 }
 
-// hasOffering reports whether types have the offering that labels name, whether it is available at the moment or not.
+// hasOffering reports whether types have the offering that labels name, available or not. Catalogs list no offerings
+// of reservations: a reserved instance needs its type in its zone, and cloud.Drifter says whether the class still
+// selects its reservation.
 func hasOffering(all []model.InstanceType, labels map[string]string) bool {
 	i := slices.IndexFunc(all, func(it model.InstanceType) bool { return it.Name == labels[model.LabelInstanceType] })
+	kind := labels[model.LabelCapacityType]
 	return i >= 0 && slices.ContainsFunc(all[i].Offerings, func(o model.Offering) bool {
-		return o.Zone == labels[model.LabelZone] && o.CapacityType == labels[model.LabelCapacityType]
+		return o.Zone == labels[model.LabelZone] && (o.CapacityType == kind || kind == model.Reserved)
 	})
 }
 
@@ -177,7 +180,7 @@ func (d *driftDetector) ask(ctx context.Context, name string) (time.Duration, er
 	if claim == nil || err != nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
 		return 0, err
 	}
-	// Noted before the answer: a change that comes meanwhile has the cloud asked again.
+	// Recorded before the answer: a change in the meantime triggers another question to the cloud.
 	before := d.state.claims.update(claim.UID, func(s *claimState) { s.drift.asked = d.now() }).drift
 	reason, err := d.drifter.Drifted(ctx, cloud.Launched{
 		InstanceID: catalog.InstanceID(claim.Status.ProviderID), Class: cluster.ClassRef(claim.Spec.NodeClassRef),
@@ -197,23 +200,23 @@ func (d *driftDetector) ask(ctx context.Context, name string) (time.Duration, er
 	return 0, nil
 }
 
-// askAgain has the cloud asked at the next look.
+// askAgain makes the next step ask the cloud.
 func (d *driftDetector) askAgain(uid types.UID) {
 	d.state.claims.update(uid, func(s *claimState) { s.drift.asked = time.Time{} })
 }
 
-// templateOf returns what of a pool decides about drift, computed once for each of its generations.
+// templateOf returns the part of a pool that decides about drift, computed once for each generation.
 func (d *driftDetector) templateOf(pool *karpv1.NodePool) poolTemplate {
 	if have := d.templates.get(pool.UID); have.known && have.generation == pool.Generation {
 		return have
 	}
-	// A pool that cannot be read says so itself.
+	// A pool that cannot be read reports that itself.
 	requirements, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements)
 	made := poolTemplate{known: true, generation: pool.Generation, hash: pool.Hash(), requirements: requirements}
 	return d.templates.update(pool.UID, func(t *poolTemplate) { *t = made })
 }
 
-// classChanged compares the instances of a class with it again.
+// classChanged makes the instances of a class be compared with it again.
 func (d *driftDetector) classChanged(class cloud.ClassRef) {
 	for _, c := range d.cluster.Claims() {
 		if cluster.ClassRef(c.Spec.NodeClassRef) == class {

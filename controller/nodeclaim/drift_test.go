@@ -17,7 +17,7 @@ func metaOf(name string, labels map[string]string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: labels}
 }
 
-// pool is one whose machines are left alone.
+// pool creates a NodePool whose nodes are never disrupted voluntarily.
 func (s *story) pool(name string) *karpv1.NodePool {
 	s.Helper()
 	p := &karpv1.NodePool{ObjectMeta: metaOf(name, nil)}
@@ -37,7 +37,7 @@ func (s *story) pool(name string) *karpv1.NodePool {
 	return p
 }
 
-// ownedBy makes a claim one of a pool's, as act would.
+// ownedBy makes a claim belong to a pool, as the applier does.
 func ownedBy(p *karpv1.NodePool) func(*karpv1.NodeClaim) {
 	return func(c *karpv1.NodeClaim) {
 		block := true
@@ -63,7 +63,8 @@ func (s *story) changed(p *karpv1.NodePool, change func(*karpv1.NodePoolSpec)) {
 	s.must(s.api.Patch(context.Background(), p, client.MergeFrom(before)))
 }
 
-// untilDrifted waits for a reason of drift, "" = the condition is not there. The clock goes by step.
+// untilDrifted waits until the condition Drifted has the reason, or is absent if reason is "". The clock advances by
+// step.
 func (s *story) untilDrifted(name, reason string, step time.Duration) {
 	s.Helper()
 	s.passing(step, fmt.Sprintf("NodeClaim %s drifted: %q", name, reason), func(ctx context.Context) error {
@@ -83,7 +84,7 @@ func TestAMachineSaysThatItHasDriftedAsLongAsItHas(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("drifting")
 	s.ready("drifting-1", ownedBy(pool))
-	moment := time.Millisecond // a change is seen at once, not at the next look
+	moment := time.Millisecond // a change is detected at once, not at the next periodic check
 
 	s.changed(pool, func(spec *karpv1.NodePoolSpec) { spec.Template.Labels = map[string]string{"team": "blue"} })
 	s.untilDrifted("drifting-1", "NodePoolDrifted", moment)
@@ -130,7 +131,8 @@ func TestABrokenMachineIsReplacedButNotWhenManyAreBroken(t *testing.T) {
 	}
 }
 
-// condition is what the kubelet, or who watches it, says of a Node since when.
+// condition sets a Node's condition Ready and its transition time, as the kubelet or the node lifecycle controller
+// does.
 func (s *story) condition(name string, ready corev1.ConditionStatus, since time.Time) {
 	s.Helper()
 	ctx := context.Background()
@@ -144,7 +146,7 @@ func (s *story) condition(name string, ready corev1.ConditionStatus, since time.
 	s.must(s.api.Status().Patch(ctx, n, client.MergeFrom(before)))
 }
 
-// A pool whose machines do not become Nodes says so, until it is changed.
+// A pool whose instances do not register as Nodes reports it until the pool is changed.
 func TestAPoolSaysThatItsMachinesDoNotRegister(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("silent")

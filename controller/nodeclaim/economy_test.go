@@ -13,7 +13,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// writes are the requests of a controller that changed objects, as "PATCH nodeclaims/name/status".
+// writes records the controller's successful write requests, as "PATCH nodeclaims/name/status".
 type writes struct {
 	mu   sync.Mutex
 	list []string
@@ -24,7 +24,7 @@ func (s *story) counted(c *rest.Config) *rest.Config {
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return tripper(func(r *http.Request) (*http.Response, error) {
 			answer, err := next.RoundTrip(r)
-			// One that met a conflict is made again: how often depends on who else writes.
+			// A request that met a conflict is repeated; how often depends on other writers.
 			if err == nil && r.Method != http.MethodGet && answer.StatusCode < http.StatusMultipleChoices {
 				s.writes.mu.Lock()
 				s.writes.list = append(s.writes.list, r.Method+" "+r.URL.Path[strings.Index(r.URL.Path, "/v1/")+len("/v1/"):])
@@ -40,7 +40,7 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (t tripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// of are the writes to one kind.
+// of returns the writes to one object.
 func (w *writes) of(kind, name string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,8 +70,8 @@ func TestALifeTakesFewWrites(t *testing.T) {
 	}
 }
 
-// A claim that somebody else made, without pool, gets what it needs to be found again; a Node that came without its
-// taint is used all the same, and that is said.
+// A claim that another client created without a pool gets the metadata it needs to be found again. A Node that
+// registers without the unregistered taint is used all the same, and an event says so.
 func TestAClaimThatSomebodyElseMadeIsTakenCareOf(t *testing.T) {
 	s := tell(t)
 	ctx := context.Background()

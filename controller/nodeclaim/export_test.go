@@ -1,4 +1,4 @@
 package nodeclaim
 
-// ClassGrace lets tests begin after it.
+// ClassGrace lets tests start after the grace period.
 const ClassGrace = classGrace

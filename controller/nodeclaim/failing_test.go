@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// untilLaunchSucceeded waits until the pool's condition has the reason, "" = there is no such condition.
+// untilLaunchSucceeded waits until the pool's condition LaunchSucceeded has the reason, or is absent if reason is "".
 func (s *story) untilLaunchSucceeded(pool *karpv1.NodePool, reason string) {
 	s.Helper()
 	s.passing(20*time.Millisecond, "LaunchSucceeded of the pool has reason "+reason, func(ctx context.Context) error {
@@ -28,8 +28,8 @@ func (s *story) untilLaunchSucceeded(pool *karpv1.NodePool, reason string) {
 	})
 }
 
-// What the cloud refuses is not asked for again and again with the pods waiting: the claim goes, its pool says why
-// and backs off.
+// A launch that the cloud rejects is not retried while the pods wait: the claim is deleted, and its pool says why and
+// backs off.
 func TestARefusedLaunchGivesItsPodsToOtherPools(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("refusing")
@@ -50,7 +50,7 @@ func TestARefusedLaunchGivesItsPodsToOtherPools(t *testing.T) {
 	s.untilLaunchSucceeded(pool, "")
 }
 
-// Missing permissions may come; a claim waits for them for a moment only.
+// Missing permissions may be granted, but a claim waits for them only briefly.
 func TestALaunchWithoutPermissionIsGivenUpSoon(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("forbidden")
@@ -61,8 +61,7 @@ func TestALaunchWithoutPermissionIsGivenUpSoon(t *testing.T) {
 	s.untilLaunchSucceeded(pool, "LaunchFailed")
 }
 
-// An instance that ends before it is a Node tells why: of one that could not start, no second one is wanted from the
-// pool.
+// An instance that ends before it registers has a reason. If it could not start, its pool backs off.
 func TestAMachineThatCannotStartMakesItsPoolBackOff(t *testing.T) {
 	s := tellQuickly(t)
 	pool := s.pool("dying")

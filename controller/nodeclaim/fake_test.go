@@ -16,20 +16,20 @@ type region struct {
 	mu       sync.Mutex
 	machines map[string]*cloud.Instance // by ID
 	tokens   map[string]string          // token → ID
-	launches int                        // machines that were really started
-	fail     error                      // what the next launches answer
-	hold     chan struct{}              // launches wait until it is closed
-	lingers  bool                       // terminated machines stay shutting-down
-	hidden   bool                       // lists lag: they show nothing
-	lists    int                        // how often machines were listed
-	lose     error                      // what the next launches answer although they start a machine
-	empty    []model.OfferingKey        // reported by launches that succeed
-	requests []cloud.LaunchRequest      // all that came
-	notices  []cloud.Interruption       // not done yet
-	drifted  string                     // what it says of all machines
+	launches int                        // instances actually started
+	fail     error                      // the error of the next launches
+	hold     chan struct{}              // launches block until it is closed
+	lingers  bool                       // terminated instances stay shutting-down
+	hidden   bool                       // lists lag and return nothing
+	lists    int                        // number of calls of List
+	lose     error                      // the error of the next launches, which start an instance all the same
+	empty    []model.OfferingKey        // exhausted offerings that successful launches report
+	requests []cloud.LaunchRequest      // all launch requests
+	notices  []cloud.Interruption       // unacknowledged notices
+	drifted  string                     // the drift reason of all instances
 	unsold   bool                       // its only type is not in the catalogue
-	ailing   []cloud.Interruption       // what the checks find
-	ending   cloud.Ending               // why machines end
+	ailing   []cloud.Interruption       // failed status checks
+	ending   cloud.Ending               // why instances end
 }
 
 func newRegion() *region {
@@ -100,7 +100,7 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 	if lose != nil {
 		return cloud.LaunchResult{}, lose
 	}
-	if hold != nil { // the machine is there, the answer is not
+	if hold != nil { // the instance exists, the response has not arrived
 		select {
 		case <-hold:
 		case <-ctx.Done():
@@ -181,7 +181,7 @@ func (r *region) Unhealthy(context.Context) ([]cloud.Interruption, error) {
 	return slices.Clone(r.ailing), nil
 }
 
-// stray is a machine that some claim's launch has left behind.
+// stray adds an instance that some claim's launch has left behind.
 func (r *region) stray(id, claim string, launched time.Time) {
 	r.set(func() {
 		r.machines[id] = &cloud.Instance{
@@ -191,7 +191,7 @@ func (r *region) stray(id, claim string, launched time.Time) {
 	})
 }
 
-// state is a machine's, "" if there is none.
+// state returns an instance's state, "" if there is none.
 func (r *region) state(id string) cloud.InstanceState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -201,7 +201,7 @@ func (r *region) state(id string) cloud.InstanceState {
 	return ""
 }
 
-// avoided is what the last launch was told not to try.
+// avoided returns the offerings that the last launch was told to avoid.
 func (r *region) avoided() map[model.OfferingKey]bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

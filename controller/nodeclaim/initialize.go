@@ -15,38 +15,48 @@ import (
 )
 
 const (
-	// maxReserved is how long after its registration a Node may take no pods until it is initialized. What would
-	// initialize it may be a pod of no DaemonSet.
+	// maxReserved is how long after its registration a Node may be reserved, refusing pods until it is initialized. It
+	// may be waiting for a pod that belongs to no DaemonSet to initialize it.
 	maxReserved = time.Minute
-	// maxUntainted is how long a Node that is fit waits for the taint that kube-controller-manager gives a cordoned one.
-	// Uncordoned before it comes, the Node would get it afterwards, and kube-scheduler would drop the nominations for it.
+	// maxUntainted is how long a fit Node waits for the taint that kube-controller-manager adds to a cordoned Node. If
+	// it were uncordoned before, it would get the taint afterwards, and kube-scheduler would drop the nominations for
+	// it.
 	maxUntainted = 5 * time.Second
 )
 
-// A Node that boots meets one obstacle after the other: while it is younger than bootTime only the first one,
-// notReady, is written.
+// A booting Node meets one obstacle after the other: while it is younger than bootTime, only the first one, notReady,
+// is written.
 const (
 	notReady = "NodeNotReady"
 	bootTime = 10 * time.Second
 )
 
-// reserve reports whether a Node that is about to be registered should take no pods until it is initialized. The pods
-// that it was launched for are nominated then and not before: kube-scheduler drops a nomination to a Node that it may
-// not use yet. If the Node is fit already they are nominated at once. Where no other pods may take the Node, or all
-// that wait are alike, kube-scheduler needs no telling.
+// How often to check for a driver that has yet to publish its devices (Karpenter's reason), which the Node does not
+// show.
+const (
+	notPublished    = "DRADriverPoolsNotPublished"
+	publishedPeriod = time.Second
+)
+
+// reserve reports whether a Node that is about to be registered should accept no pods until it is initialized. Only
+// then are the pods that it was launched for nominated: kube-scheduler drops a nomination to a Node that it may not
+// use yet. If the Node is already fit, reserve nominates them at once. If no other pods may take the Node, or all
+// waiting pods are alike, kube-scheduler needs no nominations.
 func (g *registrar) reserve(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node) bool {
 	if !g.nominations || len(g.cluster.Promised(claim.Name)) == 0 || !g.cluster.Contested(claim.Name) {
 		return false
 	}
-	adopted := &corev1.Node{Spec: corev1.NodeSpec{Taints: adoptedTaints(node, claim)}, Status: node.Status}
-	if len(obstacles(adopted, claim)) > 0 {
+	adopted := &corev1.Node{
+		ObjectMeta: node.ObjectMeta, Spec: corev1.NodeSpec{Taints: adoptedTaints(node, claim)}, Status: node.Status,
+	}
+	if len(g.obstacles(adopted, claim)) > 0 {
 		return true
 	}
 	g.nominate(ctx, claim.Name, node.Name)
 	return false
 }
 
-// release lets pods come to a reserved Node that is fit or has waited long enough, and reports whether it still waits.
+// release opens a reserved Node that is fit or has waited long enough to pods, and reports whether it still waits.
 func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (waits bool, err error) {
 	if !translate.Reserved(r.node) || r.node.DeletionTimestamp != nil {
 		return false, nil
@@ -70,9 +80,8 @@ func (g *registrar) release(ctx context.Context, r *reconciliation, fit bool) (w
 	return false, g.writeNode(ctx, before, r.node)
 }
 
-// initialize is the step that waits until the Node is fit for the pods it was launched for. A claim that was
-// initialized once stays so. A Node that was created anew gets its label, by which pods are planned for it, when it
-// is fit itself.
+// initialize is the step that waits until the Node is fit for the pods it was launched for. A claim once initialized
+// stays so. A recreated Node gets its label, which makes plans use it, when it is fit itself.
 func (g *registrar) initialize(ctx context.Context, r *reconciliation) (bool, error) {
 	found := r.claim.StatusConditions()
 	labelled := r.node.Labels[karpv1.NodeInitializedLabelKey] == "true"
@@ -80,7 +89,7 @@ func (g *registrar) initialize(ctx context.Context, r *reconciliation) (bool, er
 	if was && (labelled || r.node.DeletionTimestamp != nil) {
 		return true, nil
 	}
-	why := obstacles(r.node, r.claim)
+	why := g.obstacles(r.node, r.claim)
 	if waits, err := g.release(ctx, r, len(why) == 0); err != nil || waits && len(why) == 0 {
 		return false, err
 	}
@@ -104,8 +113,11 @@ func (g *registrar) initialize(ctx context.Context, r *reconciliation) (bool, er
 	return true, nil
 }
 
-// noteObstacle writes why the claim is not initialized.
+// noteObstacle writes on the claim why it is not initialized.
 func (g *registrar) noteObstacle(r *reconciliation, why obstacle) {
+	if why.reason == notPublished {
+		r.requeueAfter(publishedPeriod)
+	}
 	found := r.claim.StatusConditions()
 	said := found.Get(karpv1.ConditionTypeInitialized)
 	told := said.Reason == notReady || said.Reason == why.reason && said.Message == why.message
@@ -120,7 +132,7 @@ func (g *registrar) noteObstacle(r *reconciliation, why obstacle) {
 type obstacle struct{ reason, message string }
 
 // obstacles returns what keeps a Node from being initialized, in a fixed order.
-func obstacles(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
+func (g *registrar) obstacles(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
 	var out []obstacle
 	if !conditions.NodeReady(node) {
 		out = append(out, obstacle{notReady, "the Node is not ready"})
@@ -138,6 +150,10 @@ func obstacles(node *corev1.Node, claim *karpv1.NodeClaim) []obstacle {
 		if !wanted.IsZero() && has.IsZero() {
 			out = append(out, obstacle{"ResourceNotRegistered", fmt.Sprintf("resource %s is not registered yet", name)})
 		}
+	}
+	if driver := g.cluster.UnpublishedDriver(claim, node.Name); driver != "" {
+		message := fmt.Sprintf("DRA driver %q has not published a complete resource pool", driver)
+		out = append(out, obstacle{notPublished, message})
 	}
 	return out
 }

@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// pollRetry is how long after a failure the cloud's notices are asked for again.
+	// pollRetry is the pause after a failure to read the cloud's notices.
 	pollRetry = 5 * time.Second
-	// maxHandled is how many notices are handled at the same time.
+	// maxHandled is how many notices are handled concurrently.
 	maxHandled = 32
-	// maxLogged is how many unreadable notices of one answer are written to the log.
+	// maxLogged is how many unreadable notices of one answer are logged.
 	maxLogged = 5
 	// healthInterval is how often the cloud is asked which instances fail its checks
 	// (github.com/aws/karpenter-provider-aws/pkg/controllers/interruption).
 	healthInterval = time.Minute
 )
 
-// response is what a notice leads to.
+// response is the reaction to a notice.
 type response int
 
 const (
-	onlyNote              response = iota // events are recorded, nothing else
-	drainAfterReplacement                 // the claim is deleted once its pods' next instances are launched
-	drainNow                              // the claim is deleted at once: its pods are ending anyway
-	forceTerminate                        // the same, and pods that do not react are not waited for
+	onlyNote              response = iota // only record events
+	drainAfterReplacement                 // delete the claim once instances for its pods are launched
+	drainNow                              // delete the claim at once: its pods are ending anyway
+	forceTerminate                        // the same, without waiting for unresponsive pods
 )
 
-// notice is which event an interruption is recorded with, and what is done
+// notice says which event records an interruption, and how to respond
 // (github.com/aws/karpenter-provider-aws/pkg/controllers/interruption).
 type notice struct {
 	reason, kind, message string
@@ -68,7 +68,7 @@ var notices = map[cloud.InterruptionKind]notice{
 	cloud.InstanceTerminating: {"InstanceTerminating", corev1.EventTypeWarning, "Instance is terminating", drainNow},
 }
 
-// checks are Karpenter's names of the cloud's health checks, by what fails.
+// checks are Karpenter's names for the cloud's health checks, by what fails.
 var checks = map[cloud.InterruptionKind]string{
 	cloud.InstanceFailed: "InstanceStatus", cloud.SystemFailed: "SystemStatus", cloud.MaintenanceDue: "EventStatus",
 }
@@ -102,7 +102,7 @@ func (i *interrupter) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// poll handles the notices that wait, and returns when to ask again.
+// poll handles the pending notices, and returns the delay until the next call.
 func (i *interrupter) poll(ctx context.Context) time.Duration {
 	got, err := i.source.Interruptions(ctx)
 	switch {
@@ -111,14 +111,14 @@ func (i *interrupter) poll(ctx context.Context) time.Duration {
 			i.log.Warn("cannot read interruption notices; trying again", "error", err)
 		}
 		return pollRetry
-	case len(got) == 0: // a source blocks while there is nothing; one that does not is not asked without pause
+	case len(got) == 0: // a source blocks while there is nothing; do not poll one that does not block without pause
 		return time.Second
 	}
 	i.handleAll(ctx, got)
 	return 0
 }
 
-// handleAll handles notices, many at the same time, and takes those off that were handled. The others come again.
+// handleAll handles notices concurrently, and removes from the queue those that were handled. The others come again.
 func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
 	var mu sync.Mutex
 	var group errgroup.Group
@@ -143,7 +143,7 @@ func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what failed is not done
+	_ = group.Wait() // what failed is not in done
 	if unreadable > maxLogged {
 		i.log.Warn("further messages on the interruption queue cannot be read and are removed", "messages",
 			unreadable-maxLogged)
@@ -161,7 +161,8 @@ func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
 	}
 }
 
-// checkHealth gives up instances that the cloud's checks find broken, until ctx is done or the cloud refuses to say.
+// checkHealth ends instances that fail the cloud's checks, until ctx is done or the cloud denies access to the
+// results.
 func (i *interrupter) checkHealth(ctx context.Context) {
 	counted, refused := map[string]bool{}, false
 	i.every(ctx, func() time.Duration {
@@ -175,7 +176,7 @@ func (i *interrupter) checkHealth(ctx context.Context) {
 			i.log.Warn("cannot ask which instances fail the cloud's checks", "error", err, "retry", !refused)
 		}
 		now := i.handleUnhealthy(ctx, got, counted)
-		if err != nil { // what was found before may still be so, and counts once
+		if err != nil { // earlier results may still hold, and count once
 			maps.Copy(now, counted)
 		}
 		counted = now
@@ -183,7 +184,7 @@ func (i *interrupter) checkHealth(ctx context.Context) {
 	})
 }
 
-// handleUnhealthy acts on the failed checks, counts those that were not counted before, and returns all.
+// handleUnhealthy acts on the failed checks, counts the new ones, and returns all.
 func (i *interrupter) handleUnhealthy(ctx context.Context, got []cloud.Interruption,
 	counted map[string]bool,
 ) map[string]bool {
@@ -223,13 +224,13 @@ func (i *interrupter) handle(ctx context.Context, got cloud.Interruption) error 
 	return errors.Join(failed...)
 }
 
-// respond does for one claim what a notice asks for, once.
+// respond carries out the response to a notice for one claim, once.
 func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind,
 	n notice,
 ) error {
 	deleting := claim.DeletionTimestamp != nil
 	switch {
-	case deleting && n.response == drainNow: // it ends because we asked for it
+	case deleting && n.response == drainNow: // it terminates because we requested it
 		return nil
 	case n.response == drainAfterReplacement && isInterrupted(claim):
 		return nil
@@ -243,15 +244,15 @@ func (i *interrupter) respond(ctx context.Context, claim *karpv1.NodeClaim, kind
 		}})
 	}
 	switch {
+	case n.response == drainAfterReplacement: // a drain that has begun already hurries
+		return i.replacements.note(ctx, claim, kind)
 	case deleting || n.response == onlyNote:
 		return nil
-	case n.response == drainAfterReplacement:
-		return i.replacements.note(ctx, claim, kind)
 	}
 	return i.end(ctx, claim, kind)
 }
 
-// force deletes a claim whose instance is broken. The termination grace period of its pods is over from the start.
+// force deletes a claim whose instance is broken. The termination grace period of its pods ends immediately.
 func (i *interrupter) force(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind, n notice) error {
 	const key = karpv1.NodeClaimTerminationTimestampAnnotationKey
 	if claim.Annotations[key] == "" {
@@ -266,7 +267,7 @@ func (i *interrupter) force(ctx context.Context, claim *karpv1.NodeClaim, kind c
 	return i.end(ctx, claim, kind)
 }
 
-// end deletes a claim whose instance the cloud takes away.
+// end deletes a claim whose instance the cloud is taking away.
 func (i *interrupter) end(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
 	if kind == cloud.InstanceTerminating || kind == cloud.InstanceStopping {
 		i.outcomes.ended(ctx, claim)

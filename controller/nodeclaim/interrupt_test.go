@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// pod is one that was bound to a Node.
+// pod creates a pod bound to a Node.
 func (s *story) pod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 	s.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: name}}
@@ -53,7 +53,7 @@ func TestNoticesComeTwiceLateAndUnreadable(t *testing.T) {
 	}
 	s.region.set(func() {
 		s.region.notices = []cloud.Interruption{
-			// the warning comes after the end
+			// the warning arrives after the end
 			notice("1", cloud.InstanceTerminating, "i-stopped"), notice("2", cloud.SpotInterruption, "i-stopped"),
 			notice("3", cloud.SpotInterruption, "i-twice"), notice("4", cloud.SpotInterruption, "i-twice"),
 			notice("5", cloud.NoOp),
@@ -76,7 +76,7 @@ func TestNoticesComeTwiceLateAndUnreadable(t *testing.T) {
 	s.started(2, 0)
 }
 
-// A machine that fails the cloud's checks goes with its pods: they are not asked, whatever protects them.
+// A node that fails the cloud's status checks is removed with its pods: nothing that protects the pods is respected.
 func TestAMachineThatFailsTheCloudsChecksIsForcedOut(t *testing.T) {
 	s := tellQuickly(t)
 	claim := s.ready("broken")
@@ -146,6 +146,30 @@ func TestAnInterruptedMachineTakesNoNewPods(t *testing.T) {
 	if kind, _, ok := translate.Interrupted(claim); !ok || kind != "scheduled_change" {
 		t.Errorf("the claim says %v", claim.Annotations)
 	}
+	s.must(s.api.DeleteAllOf(context.Background(), &corev1.Pod{}, client.InNamespace(s.ns), client.GracePeriodSeconds(0)))
+	s.passing(time.Second, "the claim is gone", gone(s, claim))
+}
+
+// The claim says so, and its drain waits for nothing that can be left out.
+func TestAMachineThatIsReclaimedDuringItsDrainSaysSo(t *testing.T) {
+	s := tellQuickly(t)
+	claim := s.ready("draining")
+	s.pod("stays", "draining", func(p *corev1.Pod) {
+		p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"}
+	})
+	s.delete(claim)
+	s.region.set(func() {
+		s.region.notices = []cloud.Interruption{{
+			InstanceIDs: []string{"i-draining"}, Kind: cloud.SpotInterruption, Handle: "1",
+		}}
+	})
+	s.passing(100*time.Millisecond, "its claim is interrupted", func(ctx context.Context) error {
+		s.must(s.api.Get(ctx, client.ObjectKeyFromObject(claim), claim))
+		if kind, _, ok := translate.Interrupted(claim); !ok || kind != "spot_interrupted" {
+			return fmt.Errorf("its annotations are %v", claim.Annotations)
+		}
+		return nil
+	})
 	s.must(s.api.DeleteAllOf(context.Background(), &corev1.Pod{}, client.InNamespace(s.ns), client.GracePeriodSeconds(0)))
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
 }

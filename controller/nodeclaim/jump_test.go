@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// A host's clock is set back an hour and ahead a day, as after a suspend or by a time server: machines that are there
-// stay, and nothing is launched twice. While it is behind, new ones come too.
+// A host's clock is set back an hour and then ahead a day, as after a suspend or by a time server: existing nodes
+// stay, and nothing is launched twice. While the clock is behind, new nodes can still be launched.
 func TestTheClockJumps(t *testing.T) {
 	s := tellQuickly(t)
 	old := s.ready("before")
@@ -28,15 +28,15 @@ func TestTheClockJumps(t *testing.T) {
 	stays("an hour back")
 	s.clock.Advance(25 * time.Hour)
 	stays("a day ahead")
-	for range 30 { // several looks for what is lost
+	for range 30 { // several searches for lost instances
 		s.clock.Advance(10 * time.Second)
 	}
 	stays("after a while")
 	s.started(2, 2)
 }
 
-// Our clock is six minutes ahead of the API server's, or nobody was there for so long: each claim seems too old to be
-// launched. It is launched all the same, and only one whose launch fails is given up.
+// The controller's clock is six minutes ahead of the API server's, or no controller ran for that long: each claim
+// seems too old to be launched. It is launched all the same, and only a claim whose launch fails is given up.
 func TestAClaimThatSeemsOldIsLaunchedBeforeItIsGivenUp(t *testing.T) {
 	s := tellAt(t, clock.NewVirtual(time.Now().Add(6*time.Minute)))
 	s.ready("seems-old")

@@ -26,14 +26,14 @@ import (
 // launchTimeout is how long a launch may take (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const launchTimeout = 5 * time.Minute
 
-// A class that was created together with its claim may be unknown or unresolved for a moment: a claim younger than
-// classGrace is not given up for it.
+// A class created together with its claim may be unknown or unresolved for a moment: a claim younger than classGrace
+// is not deleted for that.
 const (
 	classGrace = 5 * time.Second
 	classRetry = 250 * time.Millisecond
 )
 
-// launcher gives claims their instances. It has workers of its own, so that a slow cloud stalls nothing else.
+// launcher launches instances for claims. It has its own workers, so that a slow cloud stalls nothing else.
 type launcher struct {
 	*objects
 	cloud        cloud.Provider
@@ -46,7 +46,7 @@ type launcher struct {
 	refreshClass func(context.Context, cloud.ClassRef)
 
 	mu       sync.Mutex
-	inFlight map[string]bool // names of the claims that a worker has in hand; an instance knows its claim by name only
+	inFlight map[string]bool // names of the claims being launched; an instance knows its claim by name only
 }
 
 func newLauncher(shared *objects, o Options, outcomes *launchOutcomes, claims *workqueue.Queue) *launcher {
@@ -59,7 +59,7 @@ func newLauncher(shared *objects, o Options, outcomes *launchOutcomes, claims *w
 
 func (l *launcher) run(ctx context.Context) { l.launches.Run(ctx, l.parallel, l.launch) }
 
-// isInFlight reports whether a worker has the claim's launch in hand.
+// isInFlight reports whether a worker is launching the claim's instance.
 func (l *launcher) isInFlight(claim string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,8 +76,9 @@ func (l *launcher) setInFlight(claim string, yes bool) {
 	}
 }
 
-// step hands a claim that has no instance to the launch workers, and gives up on one that takes too long. Each claim is
-// tried once however old it seems: nobody may have led, or the clock of the API server may be behind ours.
+// step hands a claim without an instance to the launch workers, and gives up on one that takes too long. Each claim
+// is tried at least once, however old it seems: there may have been no leader, or the API server's clock may be
+// behind ours.
 func (l *launcher) step(ctx context.Context, r *reconciliation) (bool, error) {
 	if conditions.IsTrue(r.claim, karpv1.ConditionTypeLaunched) {
 		return true, nil
@@ -88,18 +89,20 @@ func (l *launcher) step(ctx context.Context, r *reconciliation) (bool, error) {
 		return false, l.outcomes.giveUp(ctx, r.claim, "launch_timeout")
 	}
 	r.requeueAfter(max(left, time.Second))
-	if !flying && !attempted { // the launch queue retries one that failed
+	if !flying && !attempted { // the launch queue retries a failed one
 		l.launches.Add(r.claim.Name)
 	}
 	return false, nil
 }
 
-// launch gives a claim its instance.
-func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, err error) {
+// launch launches the instance of a claim, which is reconciled afterwards, unless launch is to be called again soon.
+func (l *launcher) launch(ctx context.Context, name string) (again time.Duration, err error) {
 	l.setInFlight(name, true)
 	defer func() {
 		l.setInFlight(name, false)
-		l.claims.Add(name)
+		if again == 0 {
+			l.claims.Add(name)
+		}
 	}()
 	claim, err := l.readClaim(ctx, name)
 	if claim == nil || err != nil || claim.DeletionTimestamp != nil || conditions.IsTrue(claim,
@@ -117,7 +120,7 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 	l.noteExhausted(claim, &got, err)
 	switch {
 	case errors.Is(err, cloud.ErrNoCapacity):
-		if !before { // else an earlier call may have started an instance, whatever this one says: the deletion looks for it
+		if !before { // otherwise an earlier call may have started an instance: the deletion looks for it
 			l.noInstance(claim)
 		}
 		l.recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError",
@@ -142,8 +145,9 @@ func (l *launcher) launch(ctx context.Context, name string) (_ time.Duration, er
 	return 0, l.writeLaunched(ctx, claim, got.Instance)
 }
 
-// held reports whether a claim is not launched now, because what its class offers has changed since it was decided on
-// and is not known yet, or because its node would have too few addresses: then it is deleted, and decided on anew.
+// held reports whether a claim must not be launched now: either its class's offer has changed since the decision and
+// is not known yet, or its node would have too few addresses. In the latter case the claim is deleted, so that a new
+// plan decides.
 func (l *launcher) held(ctx context.Context, claim *karpv1.NodeClaim) (wait time.Duration, held bool, err error) {
 	if !l.preflight || l.state.claims.get(claim.UID).attempted {
 		return 0, false, nil
@@ -160,13 +164,13 @@ func (l *launcher) held(ctx context.Context, claim *karpv1.NodeClaim) (wait time
 	return 0, true, l.deleteClaim(ctx, claim, "preflight")
 }
 
-// noInstance remembers that the cloud gave nothing for a claim: its deletion need not look for an instance.
+// noInstance records that the cloud launched nothing for a claim: its deletion need not look for an instance.
 func (l *launcher) noInstance(claim *karpv1.NodeClaim) {
 	l.state.claims.update(claim.UID, func(s *claimState) { s.refused = true })
 }
 
-// prepare completes a claim that somebody else created: without the finalizer a deletion would leave the instance
-// behind, and by the label its class is found.
+// prepare completes a claim that was created by others: without the finalizer, deleting it would leave the instance
+// behind; the label identifies its class.
 func (l *launcher) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
 	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)
@@ -176,7 +180,7 @@ func (l *launcher) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	return l.writeMeta(ctx, before, claim)
 }
 
-// request asks the cloud for an instance, unless the answer is known and waits to be written.
+// request asks the cloud for an instance, unless an earlier answer is still to be written.
 func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.LaunchResult, error) {
 	before := l.state.claims.get(claim.UID)
 	if before.launched != nil {
@@ -186,7 +190,7 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	if err != nil {
 		return cloud.LaunchResult{}, err
 	}
-	if req.Pool == "" && l.refreshClass != nil { // whoever created it by hand may just have changed the class, too
+	if req.Pool == "" && l.refreshClass != nil { // a user who created it by hand may just have changed the class, too
 		l.refreshClass(ctx, req.Class)
 	}
 	req.Unavailable = l.cluster.Unavailable(req.Class)
@@ -212,20 +216,20 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	return got, err
 }
 
-// countReservations finds out what the capacity reservations of a class have free, after a launch from one or the end
-// of its instance.
+// countReservations updates the free capacity of a class's reservations, after a launch into one or the end of its
+// instance.
 func (l *launcher) countReservations(ctx context.Context, class cloud.ClassRef) {
 	p, ok := l.cloud.(cloud.Reserver)
 	if !ok {
 		return
 	}
-	if reservations, err := p.Reservations(ctx, class); err == nil { // else the class's own turn says why
+	if reservations, err := p.Reservations(ctx, class); err == nil { // otherwise the class reports why
 		l.cluster.SetReservations(class, reservations)
 	}
 }
 
-// launchRequest translates a NodeClaim for the cloud. The caller adds Unavailable. The error names the field of the
-// claim that cannot be translated.
+// launchRequest translates a NodeClaim for the cloud. The caller adds Unavailable. The error names the claim's field
+// that cannot be translated.
 func launchRequest(n *translate.Names, claim *karpv1.NodeClaim) (cloud.LaunchRequest, error) {
 	req := cloud.LaunchRequest{
 		Token: string(claim.UID), Claim: claim.Name, Pool: claim.Labels[karpv1.NodePoolLabelKey],
@@ -246,8 +250,8 @@ func launchRequest(n *translate.Names, claim *karpv1.NodeClaim) (cloud.LaunchReq
 	return req, nil
 }
 
-// applyOverlays passes the prices of NodeOverlays on, and drops requests for resources that only NodeOverlays know
-// of: the claim names only types that have them.
+// applyOverlays passes on the prices of NodeOverlays, and drops requests for resources that only NodeOverlays
+// provide: the claim names only types that have them.
 func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
 	f := l.cluster.Overlaid(req.Pool)
 	if f == nil {
@@ -263,8 +267,8 @@ func (l *launcher) applyOverlays(req *cloud.LaunchRequest) {
 	}
 }
 
-// noteExhausted keeps what the cloud ran out of out of the next snapshots. If another offering was launched, an event
-// says so: the pods notice nothing.
+// noteExhausted marks the offerings that the cloud ran out of as exhausted. If another offering was launched, an
+// event says so: the pods do not notice.
 func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, got *cloud.LaunchResult, err error) {
 	keys := got.Exhausted
 	if len(keys) == 0 {
@@ -285,7 +289,7 @@ func (l *launcher) noteExhausted(claim *karpv1.NodeClaim, got *cloud.LaunchResul
 	}
 }
 
-// retryNote says when what the cloud ran out of is tried again for the class of a claim.
+// retryNote says when the exhausted offerings are tried again for a claim's class.
 func (l *launcher) retryNote(claim *karpv1.NodeClaim, keys []model.OfferingKey) string {
 	if len(keys) == 0 {
 		return ""
@@ -307,7 +311,7 @@ func offerings(keys []model.OfferingKey) string {
 	return strings.Join(named, ", ")
 }
 
-// writeLaunched records on the claim what was launched: labels first, so that a claim that is Launched has them.
+// writeLaunched records on the claim what was launched: labels first, so that a Launched claim has them.
 func (l *launcher) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, i cloud.Instance) error {
 	before := claim.DeepCopy()
 	if claim.Labels == nil {
@@ -332,7 +336,7 @@ func (l *launcher) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, i
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		// Somebody removed the finalizer and the claim meanwhile: nobody else knows of the instance yet.
+		// The finalizer and the claim were removed in the meantime: nothing else knows of the instance yet.
 		if err := l.cloud.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {
 			return fmt.Errorf("terminate %s: %w", i.ID, err)
 		}

@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -27,10 +31,11 @@ import (
 // spot is the only offering of the region in memory.
 var spot = model.OfferingKey{Type: "m5.large", Zone: "a", CapacityType: model.Spot}
 
-// tellQuickly tells a story on a clock that stands unless it is moved. It begins now: the API server's stamps are real.
+// tellQuickly starts a story on a virtual clock, set to the current time because the API server's timestamps are
+// real.
 func tellQuickly(t *testing.T) *story { return tellAt(t, clock.NewVirtual(time.Now())) }
 
-// passing moves the clock by step again and again until something is so; real time passes by itself.
+// passing advances a virtual clock by step until ok succeeds.
 func (s *story) passing(step time.Duration, what string, ok func(context.Context) error) {
 	s.Helper()
 	planetest.Eventually(s, what, func(ctx context.Context) error {
@@ -52,7 +57,28 @@ func gone(s *story, o client.Object) func(context.Context) error {
 	}
 }
 
-// event waits for an event and gives its message.
+// deletion returns a function that waits until an object is deleted and returns the resource version of its deletion.
+// Resource versions are comparable across kinds.
+func (s *story) deletion(o client.Object, list client.ObjectList) func() int {
+	s.Helper()
+	w, err := s.api.Watch(s.Context(), list, client.InNamespace(o.GetNamespace()),
+		client.MatchingFields{"metadata.name": o.GetName()})
+	s.must(err)
+	s.Cleanup(w.Stop)
+	return func() int {
+		for e := range w.ResultChan() {
+			if e.Type == watch.Deleted {
+				version, err := strconv.Atoi(e.Object.(client.Object).GetResourceVersion())
+				s.must(err)
+				return version
+			}
+		}
+		s.Fatalf("the watch of %s ended", o.GetName())
+		return 0
+	}
+}
+
+// event waits for an event and returns its message.
 func (s *story) event(object, reason string) (message string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("an event %s of %s", reason, object), func(ctx context.Context) error {
@@ -71,7 +97,7 @@ func (s *story) event(object, reason string) (message string) {
 	return message
 }
 
-// unready is what the node lifecycle controller says of a Node whose machine is silent.
+// unready sets a Node's condition to unknown, as the node lifecycle controller does when a kubelet stops reporting.
 func (s *story) unready(name string) {
 	s.Helper()
 	planetest.Eventually(s, "Node "+name+" says it is not ready", func(ctx context.Context) error {
@@ -87,6 +113,46 @@ func (s *story) unready(name string) {
 	})
 }
 
+// A reservation ends and its instances run on, at the on-demand price.
+func TestAMachineWhoseReservationHasEndedIsOnDemand(t *testing.T) {
+	s := tellQuickly(t)
+	reserved := map[string]string{
+		karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeReserved, ec2v1.LabelCapacityReservationID: "cr-1",
+		ec2v1.LabelCapacityReservationType: "default",
+	}
+	claim := s.ready("ended", func(c *karpv1.NodeClaim) { c.Labels = map[string]string{"team": "a"} })
+	node := &corev1.Node{ObjectMeta: metaOf("ended", nil)}
+	reserve := func(o client.Object) {
+		planetest.Eventually(t, fmt.Sprintf("%T is reserved", o), func(ctx context.Context) error {
+			if err := s.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+				return err
+			}
+			maps.Copy(o.GetLabels(), reserved)
+			return s.api.Update(ctx, o)
+		})
+	}
+	untilOnDemand := func(o client.Object) {
+		s.passing(time.Second, fmt.Sprintf("%T is on-demand", o), func(ctx context.Context) error {
+			if err := s.api.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+				return err
+			}
+			if labels := o.GetLabels(); labels[karpv1.CapacityTypeLabelKey] != karpv1.CapacityTypeOnDemand ||
+				labels[ec2v1.LabelCapacityReservationID]+labels[ec2v1.LabelCapacityReservationType] != "" ||
+				labels["team"] != "a" {
+				return fmt.Errorf("labels are %v", labels)
+			}
+			return nil
+		})
+	}
+	reserve(claim)
+	reserve(node)
+	s.region.set(func() { s.region.machines["i-ended"].CapacityType = model.OnDemand })
+	untilOnDemand(claim)
+	untilOnDemand(node)
+	reserve(node) // as if the write of the Node had failed
+	untilOnDemand(node)
+}
+
 func TestAMachineWithoutClaimIsTerminatedButNotOneThatIsBeingLaunched(t *testing.T) {
 	s := tellQuickly(t)
 	hold := make(chan struct{})
@@ -98,7 +164,7 @@ func TestAMachineWithoutClaimIsTerminatedButNotOneThatIsBeingLaunched(t *testing
 		}
 		return nil
 	})
-	for _, id := range []string{"i-stray-1", "i-stray-2"} { // the second shows that the first look at all machines is over
+	for _, id := range []string{"i-stray-1", "i-stray-2"} { // the second shows that the first list of instances is done
 		launched := s.clock.Now()
 		s.region.stray(id, "nobody", launched)
 		node := s.node(strings.TrimPrefix(id, "i-"))
@@ -129,7 +195,7 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 		s.pod("lost", "vanished"), s.pod("guarded", "vanished", func(p *corev1.Pod) { p.Labels = guarded }),
 		s.pod("ending", "vanished"),
 	}
-	lost[1].Status.Phase = corev1.PodRunning // the budgets of pods that never ran do not count
+	lost[1].Status.Phase = corev1.PodRunning // budgets ignore pods that never ran
 	s.must(s.api.Status().Update(context.Background(), lost[1]))
 	s.delete(lost[2])
 	daemon := s.pod("daemon", "vanished", func(p *corev1.Pod) {
@@ -137,28 +203,33 @@ func TestAClaimWhoseMachineVanishedGoes(t *testing.T) {
 			APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", UID: "agent", Controller: new(true),
 		}}
 	})
-	s.must(s.api.Create(context.Background(), &policyv1.PodDisruptionBudget{ // allows nothing: no pod is ready
+	s.must(s.api.Create(context.Background(), &policyv1.PodDisruptionBudget{ // allows no eviction: no pod is ready
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "guarded"},
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MinAvailable: new(intstr.FromInt32(1)), Selector: &metav1.LabelSelector{MatchLabels: guarded},
 		},
 	}))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}
+	podGoes, nodeGoes := s.deletion(lost[0], &corev1.PodList{}), s.deletion(node, &corev1.NodeList{})
 	s.region.set(func() { delete(s.region.machines, "i-vanished") })
 	s.unready("vanished")
 	s.passing(time.Second, "the claim is gone", gone(s, claim))
-	s.passing(time.Second, "its Node no longer exists",
-		gone(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "vanished"}}))
+	s.passing(time.Second, "its Node no longer exists", gone(s, node))
+	if pod, node := podGoes(), nodeGoes(); pod > node {
+		t.Errorf("the pod went at %d, after its Node at %d", pod, node)
+	}
 	for _, pod := range lost {
 		s.passing(time.Second, "pod "+pod.Name+" is gone: nothing runs it", gone(s, pod))
 	}
-	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(daemon), daemon)) // is for Kubernetes to collect
+	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(daemon), daemon)) // left to Kubernetes to collect
 	s.must(s.api.Get(context.Background(), client.ObjectKeyFromObject(other), other))
 	if other.DeletionTimestamp != nil {
 		t.Error("a claim whose machine is there was deleted")
 	}
 }
 
-// Nobody else would know of the machine but the collector, minutes later; it would come as a Node meanwhile.
+// Without the claim, only the garbage collector would find the instance, minutes later; meanwhile it would register
+// as a Node.
 func TestAMachineEndsWithItsClaimThoughTheClaimNamesAnother(t *testing.T) {
 	s := tellQuickly(t)
 	claim := s.claim("misnamed")
@@ -175,7 +246,7 @@ func TestAMachineEndsWithItsClaimThoughTheClaimNamesAnother(t *testing.T) {
 	s.started(1, 0)
 }
 
-// The machine runs on, and plans would put pods on it for ever.
+// The instance keeps running, and plans would keep placing pods on it.
 func TestAClaimWhoseNodeWasTakenAwayGoes(t *testing.T) {
 	s := tellQuickly(t)
 	claim := s.ready("bereft")
@@ -190,7 +261,7 @@ func TestAClaimWhoseNodeWasTakenAwayGoes(t *testing.T) {
 	s.started(1, 0)
 }
 
-// A kubelet whose Node was taken away makes it anew, with the taint that keeps pods off: the claim takes it again.
+// A kubelet whose Node was deleted recreates it with the taint that keeps pods off: the claim adopts it again.
 func TestANodeThatComesASecondTimeIsTakenAgain(t *testing.T) {
 	s := tellQuickly(t)
 	claim := s.ready("again")
@@ -258,7 +329,7 @@ func TestASpotInterruptionEndsAClaimAndItsOfferingIsAvoidedForAWhile(t *testing.
 	if !s.region.avoided()[spot] {
 		t.Error("the next launch was not told to avoid the interrupted offering")
 	}
-	s.claim("later") // the cloud has given one of them meanwhile
+	s.claim("later") // a launch has obtained the offering meanwhile
 	s.until("later", karpv1.ConditionTypeLaunched)
 	if s.region.avoided()[spot] {
 		t.Error("an offering that could be had is still avoided")
@@ -293,7 +364,7 @@ func TestAnIdleMachineBecomesConsolidatableAfterAWhile(t *testing.T) {
 	}
 	pool.Spec.Template.Spec.ExpireAfter = karpv1.MustParseNillableDuration("Never")
 	pool.Spec.Disruption.ConsolidateAfter = karpv1.MustParseNillableDuration("30s")
-	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} // it may be consolidated; it is not
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "0"}} // it could be consolidated, but the budget forbids it
 	s.must(s.api.Create(ctx, pool))
 	t.Cleanup(func() { _ = s.api.Delete(ctx, pool) })
 
@@ -376,12 +447,12 @@ func TestAMachineThatIsNotListedYetIsWaitedFor(t *testing.T) {
 	s.started(1, 0)
 }
 
-// lookStep is how fast the clock goes while a machine is looked for.
+// lookStep is how far the clock advances per step while an instance is searched for.
 const lookStep = 100 * time.Millisecond
 
 func TestAClaimThatSurelyWasNotLaunchedGoesAtOnce(t *testing.T) {
 	s := tellQuickly(t)
-	// What is there when the controller takes the lead, an earlier process may have launched.
+	// An earlier process may have launched the claims that exist when the controller takes the lead.
 	s.claim("shows-that-it-leads")
 	s.until("shows-that-it-leads", karpv1.ConditionTypeLaunched)
 	s.region.set(func() { s.region.fail = fmt.Errorf("no permission: %w", cloud.ErrUnauthorized) })
@@ -410,7 +481,7 @@ func TestAClaimOfAnEarlierProcessIsLookedForUntilListsHaveSettled(t *testing.T) 
 	}
 }
 
-// A fresh process may find nothing to ask the cloud for; its predecessor had more luck and no time to write it down.
+// A new process may find no offering to launch, while its predecessor launched one and could not record it.
 func TestNoCapacityNowIsNoProofThatThereWasNone(t *testing.T) {
 	s := tellQuickly(t)
 	s.region.set(func() { s.region.lose = errors.New("the answer is lost") })

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// excludeLabel takes a Node out of load balancers.
+	// excludeLabel excludes a Node from load balancers.
 	excludeLabel, excludeValue = corev1.LabelNodeExcludeBalancers, "karpenter"
-	// settleTime is how long after a Node began to refuse pods its instance is not terminated: a scheduler that has not
-	// heard of it may still bind some.
+	// settleTime is how long an instance is kept after its Node began to refuse pods: a scheduler that has not heard of
+	// that may still bind some.
 	settleTime = time.Second
-	// untilEvent asks for no other look: an event leads to it.
+	// untilEvent requests no further call: an event triggers it.
 	untilEvent = time.Duration(-1)
-	// volumesGivenUp is the reason of VolumesDetached when volumes were no longer waited for.
+	// volumesGivenUp is the reason of VolumesDetached once volumes are no longer waited for.
 	volumesGivenUp = "TerminationGracePeriodElapsed"
 )
 
-// nodeTerminator ends Nodes that are being deleted, whoever deleted them: drain, volumes, instance, finalizer.
+// nodeTerminator finishes deleted Nodes, whoever deleted them: drain, volumes, instance, finalizer.
 type nodeTerminator struct {
 	*objects
 	instances *instances
 	drainer   *drainer
 }
 
-// reconcile brings the end of one Node a step further.
+// reconcile advances the termination of one Node.
 func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	node := &corev1.Node{}
 	if err := t.cache.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -92,7 +92,7 @@ func (t *nodeTerminator) claimOf(ctx context.Context, node *corev1.Node) (*karpv
 	return t.wroteClaims.Newest(&claims[0]).DeepCopy(), nil
 }
 
-// instanceGone reports whether a Node's instance is gone already, so that there is nothing to drain.
+// instanceGone reports whether a Node's instance is already gone, so that there is nothing to drain.
 func (t *nodeTerminator) instanceGone(ctx context.Context, node *corev1.Node, id string) (bool, error) {
 	if id == "" || t.state.instances.get(id).gone {
 		return true, nil
@@ -107,7 +107,7 @@ func (t *nodeTerminator) instanceGone(ctx context.Context, node *corev1.Node, id
 	return gone, err
 }
 
-// empty takes pods and volumes off a Node, and returns when to look again; 0 when the Node is empty.
+// empty removes pods and volumes from a Node, and returns when to call it again; 0 once the Node is empty.
 func (t *nodeTerminator) empty(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim) (time.Duration, error) {
 	if err := t.refusePods(ctx, node); err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func (t *nodeTerminator) empty(ctx context.Context, node *corev1.Node, claim *ka
 	if again != 0 || err != nil {
 		return again, err
 	}
-	// An older state of the Node may have been seen meanwhile: then it refuses pods since now.
+	// An older state of the Node may have arrived in the meantime: then it refuses pods from now on.
 	refuses := t.state.nodes.update(node.Name, func(s *nodeState) { s.refuse(t.now()) })
 	if left := t.until(refuses.refusesSince, settleTime); left > 0 {
 		return left, nil
@@ -165,7 +165,7 @@ func (t *nodeTerminator) refusePods(ctx context.Context, node *corev1.Node) erro
 	return nil
 }
 
-// noteRefusal notes since when a Node refuses pods, or that it does not.
+// noteRefusal records since when a Node refuses pods, or that it does not.
 func (o *objects) noteRefusal(node *corev1.Node) {
 	refuses := hasTaint(node, karpv1.DisruptedNoScheduleTaint)
 	o.state.nodes.update(node.Name, func(s *nodeState) {
@@ -177,14 +177,14 @@ func (o *objects) noteRefusal(node *corev1.Node) {
 	})
 }
 
-// refuse notes that the Node refuses pods, since now unless it was so before.
+// refuse records that the Node refuses pods, from now on unless it already did.
 func (s *nodeState) refuse(now time.Time) {
 	if s.refusesSince.IsZero() {
 		s.refusesSince = now
 	}
 }
 
-// noteDeadline records once on a Node by when its pods will be gone.
+// noteDeadline records an event on a Node, once, with the time by which its pods will be gone.
 func (t *nodeTerminator) noteDeadline(node *corev1.Node, end time.Time) {
 	if end.IsZero() {
 		return
@@ -197,7 +197,7 @@ func (t *nodeTerminator) noteDeadline(node *corev1.Node, end time.Time) {
 	}
 }
 
-// noteWaiting writes on the claim what its end waits for.
+// noteWaiting writes on the claim what its termination waits for.
 func (o *objects) noteWaiting(ctx context.Context, claim *karpv1.NodeClaim, condition, reason, message string) error {
 	if claim == nil {
 		return nil
@@ -221,7 +221,8 @@ func (t *nodeTerminator) noteTerminating(ctx context.Context, before, claim *kar
 	return client.IgnoreNotFound(t.writeStatus(ctx, before, claim))
 }
 
-// attached names the VolumeAttachments of a Node that must go first: not those of pods that stay to the end.
+// attached names the VolumeAttachments of a Node that must be removed first, except those of pods that stay to the
+// end.
 func (t *nodeTerminator) attached(ctx context.Context, node *corev1.Node) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := t.cache.List(ctx, &list, client.MatchingFields{byNodeName: node.Name}); err != nil {
@@ -249,12 +250,13 @@ func (t *nodeTerminator) attached(ctx context.Context, node *corev1.Node) ([]str
 	return out, nil
 }
 
-// volumesOf names the PersistentVolumes that pods use. It reads their claims one by one: only pods that stay have any.
+// volumesOf names the PersistentVolumes that pods use. It reads their claims one by one: only pods that stay to the
+// end have any.
 func (t *nodeTerminator) volumesOf(ctx context.Context, pods []corev1.Pod) (map[string]bool, error) {
 	out := map[string]bool{}
 	for i := range pods {
 		if phase := pods[i].Status.Phase; phase == corev1.PodSucceeded || phase == corev1.PodFailed {
-			continue // it has ended: its volumes are being detached
+			continue // its volumes are being detached
 		}
 		for _, v := range pods[i].Spec.Volumes {
 			var name string

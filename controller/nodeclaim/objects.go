@@ -24,11 +24,11 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 )
 
-// objects is what all roles share: it reads and writes NodeClaims and Nodes, records events and tells the time. It is
+// objects is shared by all parts: it reads and writes NodeClaims and Nodes, records events and tells the time. It is
 // safe for concurrent use.
 type objects struct {
 	cache    cache.Cache
-	client   client.Client // past the cache
+	client   client.Client // bypasses the cache
 	cluster  *cluster.State
 	recorder events.Recorder
 	clock    clock.Clock
@@ -43,7 +43,7 @@ type objects struct {
 
 func (o *objects) now() time.Time { return o.clock.Now() }
 
-// until returns the time left until d after a moment; it is over if the result is not positive.
+// until returns the time left until d after since; a result that is not positive means that it has passed.
 func (o *objects) until(since time.Time, d time.Duration) time.Duration {
 	return since.Add(d).Sub(o.now())
 }
@@ -55,7 +55,7 @@ const (
 	byNodeName      = "spec.nodeName"
 )
 
-// index makes the cache find objects by those fields.
+// index indexes the cache by those fields.
 func (o *objects) index(ctx context.Context) error {
 	for _, i := range []struct {
 		object client.Object
@@ -85,7 +85,7 @@ func (o *objects) index(ctx context.Context) error {
 	return nil
 }
 
-// readClaim returns the newest known state of a claim, the caller's own copy, or nil if there is none.
+// readClaim returns a copy of the newest known state of a claim, or nil if there is none.
 func (o *objects) readClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := o.cache.Get(ctx, client.ObjectKey{Name: name}, claim); err != nil {
@@ -110,7 +110,7 @@ func (o *objects) claimsOf(ctx context.Context, providerID string) ([]karpv1.Nod
 	return list.Items, nil
 }
 
-// nodesOf returns the newest known state of the Nodes with a provider ID, the caller's own copies.
+// nodesOf returns copies of the newest known states of the Nodes with a provider ID.
 func (o *objects) nodesOf(ctx context.Context, providerID string) ([]*corev1.Node, error) {
 	if providerID == "" {
 		return nil, nil
@@ -129,13 +129,13 @@ func (o *objects) nodesOf(ctx context.Context, providerID string) ([]*corev1.Nod
 
 func equal(a, b any) bool { return equality.Semantic.DeepEqual(a, b) }
 
-// locked is a merge patch that fails if the object is no longer as it was read. A merge replaces lists whole.
+// locked returns a merge patch that fails if the object has changed since it was read. A merge replaces whole lists.
 func locked(from client.Object) client.Patch {
 	return client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
 }
 
-// writeMeta writes labels, annotations and finalizers of a claim if they changed. The claim becomes what the server
-// answers, but keeps its status.
+// writeMeta writes a claim's labels, annotations and finalizers if they changed. The claim becomes the server's
+// response, but keeps its status.
 func (o *objects) writeMeta(ctx context.Context, before, claim *karpv1.NodeClaim) error {
 	if equal(before.ObjectMeta, claim.ObjectMeta) {
 		return nil
@@ -162,7 +162,7 @@ func (o *objects) writeStatus(ctx context.Context, before, claim *karpv1.NodeCla
 	return nil
 }
 
-// annotate sets one annotation of a claim, whatever else has changed on it. It is no error if the claim is gone.
+// annotate sets one annotation of a claim, regardless of other changes to it. A claim that is gone is no error.
 func (o *objects) annotate(ctx context.Context, claim *karpv1.NodeClaim, key, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%q}}}`, claim.UID, key, value)
 	annotated := claim.DeepCopy()
@@ -176,14 +176,14 @@ func (o *objects) annotate(ctx context.Context, claim *karpv1.NodeClaim, key, va
 	return nil
 }
 
-// observe makes a claim that was written known before the cache shows it.
+// observe makes a written claim known before the cache shows it.
 func (o *objects) observe(claim *karpv1.NodeClaim) {
 	kept := claim.DeepCopy()
 	o.wroteClaims.Mutated(kept)
 	o.cluster.ObserveClaim(kept)
 }
 
-// writeNode patches a Node if it changed. Others write its lists too: if one of those changed, the patch is locked.
+// writeNode patches a Node if it changed. Others write its lists, too: if one of these changed, the patch is locked.
 func (o *objects) writeNode(ctx context.Context, before, node *corev1.Node) error {
 	if equal(before, node) {
 		return nil
@@ -200,14 +200,14 @@ func (o *objects) writeNode(ctx context.Context, before, node *corev1.Node) erro
 	return nil
 }
 
-// delete deletes this very object, not another one that has its name by now. It is no error if it is gone.
+// delete deletes this very object, not another one of the same name. An object that is gone is no error.
 func (o *objects) delete(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := o.client.Delete(ctx, object.DeepCopyObject().(client.Object), client.Preconditions{UID: &uid})
 	return client.IgnoreNotFound(err)
 }
 
-// deleteClaim requests the deletion of a claim, unless that was done before.
+// deleteClaim requests the deletion of a claim, unless it has been requested before.
 func (o *objects) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim, why string) error {
 	if claim.DeletionTimestamp != nil || o.deletedJustNow(claim) {
 		return nil
@@ -225,7 +225,7 @@ func (o *objects) deleteClaim(ctx context.Context, claim *karpv1.NodeClaim, why 
 	return nil
 }
 
-// deletionShown is how long it may take until the cache shows a deletion.
+// deletionShown is how long the cache may take to show a deletion.
 const deletionShown = 5 * time.Second
 
 // deletedJustNow reports whether a claim's deletion was requested so recently that the cache may not show it.

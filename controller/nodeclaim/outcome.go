@@ -17,11 +17,13 @@ import (
 
 const (
 	launchFailed = "LaunchFailed"
-	// permissionGrace is how long a launch without permission is tried again: new permissions take a moment to count.
+	// permissionGrace is how long a launch without permission is retried: new permissions take a moment to become
+	// effective.
 	permissionGrace = 10 * time.Second
 )
 
-// launchOutcomes acts on how launches end: its pool is told, and backs off where another launch would end alike.
+// launchOutcomes acts on the outcomes of launches: it reports them to the pool, and makes the pool back off if
+// another launch would end the same way.
 type launchOutcomes struct {
 	*objects
 	cloud  cloud.Provider
@@ -38,7 +40,7 @@ func (o *launchOutcomes) registered(claim *karpv1.NodeClaim, yes bool) {
 	}
 }
 
-// giveUp deletes a claim whose instance did not become a Node in time.
+// giveUp deletes a claim whose instance did not become a Node in time, or could not be launched.
 func (o *launchOutcomes) giveUp(ctx context.Context, claim *karpv1.NodeClaim, why string) error {
 	if err := o.deleteClaim(ctx, claim, why); err != nil {
 		return err
@@ -47,13 +49,13 @@ func (o *launchOutcomes) giveUp(ctx context.Context, claim *karpv1.NodeClaim, wh
 	return nil
 }
 
-// permanent reports whether the launch would fail again and again.
+// permanent reports whether the launch would keep failing.
 func (o *launchOutcomes) permanent(claim *karpv1.NodeClaim, err error) bool {
 	return errors.Is(err, cloud.ErrRefused) ||
 		errors.Is(err, cloud.ErrUnauthorized) && o.until(claim.CreationTimestamp.Time, permissionGrace) <= 0
 }
 
-// refused gives up a claim whose launch the cloud refuses, so that its pods get a node of another pool. Its own pool
+// refused deletes a claim whose launch the cloud refuses, so that its pods get a node of another pool. Its own pool
 // backs off.
 func (o *launchOutcomes) refused(ctx context.Context, claim *karpv1.NodeClaim, cause error) error {
 	if err := o.writeUnknown(ctx, claim, launchFailed, cause); err != nil {
@@ -63,7 +65,7 @@ func (o *launchOutcomes) refused(ctx context.Context, claim *karpv1.NodeClaim, c
 	return o.giveUp(ctx, claim, "launch_failed")
 }
 
-// unknown writes why a launch has not succeeded yet, and returns the cause, so that it is tried again.
+// unknown writes why a launch has not succeeded yet, and returns the cause, so that the launch is retried.
 func (o *launchOutcomes) unknown(ctx context.Context, claim *karpv1.NodeClaim, reason string, cause error) error {
 	return errors.Join(fmt.Errorf("launch: %w", cause), o.writeUnknown(ctx, claim, reason, cause))
 }
@@ -83,7 +85,7 @@ func truncate(message string) string {
 	return message[:maxMessage-3] + "..."
 }
 
-// backOff keeps the claim's pool out of launches for a while.
+// backOff excludes the claim's pool from launches for a while.
 func (o *launchOutcomes) backOff(claim *karpv1.NodeClaim, f cluster.LaunchFailure) {
 	f.Class = cluster.ClassRef(claim.Spec.NodeClassRef)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
@@ -93,8 +95,8 @@ func (o *launchOutcomes) backOff(claim *karpv1.NodeClaim, f cluster.LaunchFailur
 		until.UTC().Format(time.RFC3339)))
 }
 
-// ended finds out why the instance of a claim ended before it was a Node. If another one would end alike, the pool
-// backs off.
+// ended finds out why the instance of a claim ended before it became a Node. If another one would end the same way,
+// the pool backs off.
 func (o *launchOutcomes) ended(ctx context.Context, claim *karpv1.NodeClaim) {
 	source, ok := o.cloud.(cloud.Ender)
 	if !ok || claim.Labels[karpv1.NodePoolLabelKey] == "" || conditions.IsTrue(claim, karpv1.ConditionTypeRegistered) {

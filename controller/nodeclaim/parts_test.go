@@ -3,20 +3,30 @@ package nodeclaim
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/devices"
 	"github.com/nodeless/nodeless/cloud"
+	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
 func TestAPoolThatGoesTakesItsClaimsAlongUnlessItIsToldToLeaveThem(t *testing.T) {
@@ -102,7 +112,62 @@ func TestANodeIsRepairedForTheConditionThatIsFirstIntolerable(t *testing.T) {
 	}
 }
 
-// slowEnd is a cloud whose instance is gone when it was asked for its end so many times.
+// Catalogs list no offerings of capacity reservations.
+func TestWhichInstancesHaveAnOffering(t *testing.T) {
+	sold := []model.InstanceType{{
+		Name: "m5.large", Offerings: []model.Offering{{Zone: "a", CapacityType: model.OnDemand}},
+	}}
+	for instance, want := range map[[3]string]bool{
+		{"m5.large", "a", model.OnDemand}: true,
+		{"m5.large", "a", model.Spot}:     false,
+		{"m5.large", "b", model.OnDemand}: false,
+		{"m4.large", "a", model.OnDemand}: false,
+		{"m5.large", "a", model.Reserved}: true,
+		{"m5.large", "b", model.Reserved}: false,
+		{"m4.large", "a", model.Reserved}: false,
+	} {
+		if got := hasOffering(sold, map[string]string{
+			model.LabelInstanceType: instance[0], model.LabelZone: instance[1], model.LabelCapacityType: instance[2],
+		}); got != want {
+			t.Errorf("%v: %v", instance, got)
+		}
+	}
+}
+
+// The deletion of a NodeGroup releases a Node, and its claim is gone before the cache shows it.
+func TestAReleasedNodeIsNotAdoptedAgain(t *testing.T) {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "c"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "n"}}
+	for name, there := range map[string]*karpv1.NodeClaim{
+		"its claim is gone":        nil,
+		"another one has its name": {ObjectMeta: metav1.ObjectMeta{Name: "web-1", UID: "d"}},
+	} {
+		kube := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(node.DeepCopy())
+		if there != nil {
+			kube = kube.WithObjects(there)
+		}
+		api := kube.Build()
+		g := &registrar{objects: &objects{
+			cluster: cluster.New(cluster.Options{}), client: api, state: &pendingState{}, clock: clock.Real{},
+		}}
+		found := &corev1.Node{}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), found); err != nil {
+			t.Fatal(err)
+		}
+		goOn, err := g.find(t.Context(), &reconciliation{claim: claim}, []*corev1.Node{found})
+		if goOn || err != nil {
+			t.Errorf("%s: goes on: %v, error: %v", name, goOn, err)
+		}
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), found); err != nil {
+			t.Fatal(err)
+		}
+		if isRegistered(found) || len(found.Finalizers)+len(found.OwnerReferences) > 0 {
+			t.Errorf("%s: the Node is adopted: %v", name, found.ObjectMeta)
+		}
+	}
+}
+
+// slowEnd is a cloud whose instance is gone after the given number of Terminate calls.
 type slowEnd struct {
 	cloud.Provider
 	asks int
@@ -115,7 +180,7 @@ func (c *slowEnd) Terminate(context.Context, string) error {
 	return nil
 }
 
-// A NodeClaim is there as long as its instance is: who sees it go must not find the instance on the bill.
+// A NodeClaim exists as long as its instance: a user who sees it gone is not billed for the instance any more.
 func TestTheEndOfAnInstanceIsWaitedFor(t *testing.T) {
 	all := &instances{objects: &objects{state: &pendingState{}}, cloud: &slowEnd{asks: 8}}
 	for ask := range 9 {
@@ -160,7 +225,7 @@ func TestNothingIsRememberedOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// A claim that is gone takes the record of its instance along, also of one that was never written on it.
+// Deleting a claim deletes the record of its instance, even of one that was never written to the claim.
 func TestTheRecordOfAnInstanceGoesWithItsClaim(t *testing.T) {
 	s := &pendingState{}
 	s.claims.update("1", func(c *claimState) { c.launched = &cloud.LaunchResult{Instance: cloud.Instance{ID: "i-1"}} })
@@ -190,4 +255,68 @@ func TestALaunchRequestSaysWhatTheClaimAsksFor(t *testing.T) {
 	if err != nil || req.Requests[model.CPU] != 1500 || req.Class.Name != "default" || req.Labels["tier"] != "web" {
 		t.Errorf("launch request %+v, %v", req, err)
 	}
+}
+
+// A node is initialized only when the drivers that it was launched for have published their devices.
+func TestANodeWaitsForTheDevicesThatItWasLaunchedFor(t *testing.T) {
+	state := cluster.New(cluster.Options{})
+	g := &registrar{objects: &objects{cluster: state}}
+	state.Update(&resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+	}}
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Annotations: map[string]string{karpv1.DRADriversAnnotationKey: "gpu.nvidia.com,nic.example.com"},
+	}}
+	for _, driver := range []string{"gpu.nvidia.com", "nic.example.com"} {
+		want := obstacle{notPublished, `DRA driver "` + driver + `" has not published a complete resource pool`}
+		if got := g.obstacles(node, claim); len(got) != 1 || got[0] != want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		state.Update(devices.Slice("n", driver, nil))
+	}
+	if got := g.obstacles(node, claim); len(got) > 0 {
+		t.Errorf("all is published: %v", got)
+	}
+}
+
+// cached is a cache of one claim.
+type cached struct {
+	cache.Cache
+	claim *karpv1.NodeClaim
+}
+
+func (c cached) Get(_ context.Context, _ client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+	c.claim.DeepCopyInto(o.(*karpv1.NodeClaim))
+	return nil
+}
+
+// While a class's new offer is not known, its claims wait for it: a claim that was reconciled at once would be
+// launched at once, and so on.
+func TestAClaimThatIsHeldIsNotReconciledUntilItIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clk, quiet := clock.NewVirtual(time.Unix(0, 0)), slog.New(slog.DiscardHandler)
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "held", UID: "h"}}
+		claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: "nodeless.sh", Kind: "NodeGroup", Name: "web"}
+		state := cluster.New(cluster.Options{Clock: clk})
+		state.SetCatalog(cluster.ClassRef(claim.Spec.NodeClassRef), nil, "")
+		state.ClassChanged(cluster.ClassRef(claim.Spec.NodeClassRef))
+		claims, reconciled := workqueue.New("claims", clk, quiet), 0
+		l := newLauncher(&objects{cache: cached{claim: claim}, cluster: state, clock: clk, state: &pendingState{}},
+			Options{Preflight: true, Clock: clk, Log: quiet}, nil, claims)
+		if again, err := l.launch(t.Context(), "held"); again != classRetry || err != nil {
+			t.Errorf("it is tried again in %s, %v; want %s", again, err, classRetry)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go claims.Run(ctx, 1, func(context.Context, string) (time.Duration, error) {
+			reconciled++
+			return 0, nil
+		})
+		synctest.Wait()
+		if reconciled > 0 {
+			t.Errorf("it is reconciled %d times before it is tried again", reconciled)
+		}
+		stop()
+		synctest.Wait()
+	})
 }

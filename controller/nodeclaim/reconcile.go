@@ -15,16 +15,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// reconciliation is one look at a claim. Steps change the claim's status and its Node; the status is written at the
+// reconciliation is one pass over a claim. Steps change the claim's status and its Node; the status is written at the
 // end.
 type reconciliation struct {
 	claim *karpv1.NodeClaim
 	node  *corev1.Node     // nil while there is none
 	pool  *karpv1.NodePool // shared, not to be modified; nil if there is none
-	after time.Duration    // until the next look; 0 = an event leads to it
+	after time.Duration    // delay until the next pass; 0 = an event triggers it
 }
 
-// requeueAfter asks for another look in d at the latest.
+// requeueAfter requests another pass in d at the latest.
 func (r *reconciliation) requeueAfter(d time.Duration) {
 	if d > 0 && (r.after == 0 || d < r.after) {
 		r.after = d
@@ -34,7 +34,7 @@ func (r *reconciliation) requeueAfter(d time.Duration) {
 // step does one thing for a claim, and reports whether the next step may follow.
 type step func(context.Context, *reconciliation) (goOn bool, err error)
 
-// reconcile brings one claim a step further.
+// reconcile advances one claim.
 func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	claim, err := c.readClaim(ctx, name)
 	if claim == nil {
@@ -69,7 +69,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 
 // poolOf returns the NodePool of a claim, or nil if there is none. It must not be modified.
 //
-// It is read from the cache: the cluster state may hear of a change later than poolChanged.
+// It is read from the cache: the cluster state may observe a change later than poolChanged does.
 func (c *Controller) poolOf(ctx context.Context, claim *karpv1.NodeClaim) (*karpv1.NodePool, error) {
 	name := claim.Labels[karpv1.NodePoolLabelKey]
 	if name == "" {
@@ -86,7 +86,7 @@ func (c *Controller) poolOf(ctx context.Context, claim *karpv1.NodeClaim) (*karp
 	return pool, nil
 }
 
-// orphaned deletes a claim whose NodePool is gone, or is being deleted together with what it owns. The garbage
+// orphaned deletes a claim whose NodePool is gone, or is being deleted together with its dependents. The garbage
 // collector of kube-controller-manager would do the same, later.
 func (c *Controller) orphaned(ctx context.Context, r *reconciliation) (bool, error) {
 	owner := slices.IndexFunc(r.claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" })
@@ -97,7 +97,7 @@ func (c *Controller) orphaned(ctx context.Context, r *reconciliation) (bool, err
 	if r.pool != nil && keepsDependents(r.pool, ref) {
 		return true, nil
 	}
-	pool := &karpv1.NodePool{} // the cache may be late: ask the API server before something is deleted for good
+	pool := &karpv1.NodePool{} // the cache may be late: check with the API server before deleting for good
 	err := c.client.Get(ctx, client.ObjectKey{Name: ref.Name}, pool)
 	switch {
 	case err == nil && keepsDependents(pool, ref):
@@ -108,14 +108,14 @@ func (c *Controller) orphaned(ctx context.Context, r *reconciliation) (bool, err
 	return false, c.deleteClaim(ctx, r.claim, "nodepool_deleted")
 }
 
-// keepsDependents reports whether a pool is the owner that is meant and keeps what it owns. With --cascade=orphan the
-// references are gone before the pool is.
+// keepsDependents reports whether a pool is the referenced owner and keeps its dependents. With --cascade=orphan, the
+// references are removed before the pool.
 func keepsDependents(pool *karpv1.NodePool, ref metav1.OwnerReference) bool {
 	return pool.UID == ref.UID &&
 		(pool.DeletionTimestamp == nil || !slices.Contains(pool.Finalizers, metav1.FinalizerDeleteDependents))
 }
 
-// expire deletes a claim that is older than spec.expireAfter: at once, without a budget and without a replacement
+// expire deletes a claim that is older than spec.expireAfter: immediately, without a budget and without a replacement
 // (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/expiration).
 func (c *Controller) expire(ctx context.Context, r *reconciliation) (bool, error) {
 	if r.claim.Spec.ExpireAfter.Duration == nil {
@@ -134,7 +134,7 @@ func (c *Controller) expire(ctx context.Context, r *reconciliation) (bool, error
 	return false, nil
 }
 
-// How often a Node is compared with what its launch promised, and which part of that is enough
+// How often a Node is compared with what its launch promised, and what fraction of that is enough
 // (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/consistency).
 const (
 	compareInterval = 10 * time.Minute
@@ -162,7 +162,7 @@ func (c *Controller) compare(_ context.Context, r *reconciliation) (bool, error)
 	return true, nil
 }
 
-// shortfalls names the requested resources of which a Node has much less than its launch promised.
+// shortfalls describes the requested resources of which a Node has much less than its launch promised.
 func shortfalls(node *corev1.Node, claim *karpv1.NodeClaim) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(claim.Spec.Resources.Requests)) {
@@ -179,7 +179,7 @@ func shortfalls(node *corev1.Node, claim *karpv1.NodeClaim) []string {
 	return out
 }
 
-// podEventPause is how long after a pod event the next one is not written
+// podEventPause is the minimum time between two recorded pod events
 // (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/podevents).
 const podEventPause = 10 * time.Second
 

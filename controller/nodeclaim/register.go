@@ -23,11 +23,11 @@ const (
 	// registrationTimeout is how long an instance may take to become a Node
 	// (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 	registrationTimeout = 15 * time.Minute
-	// nodeReturns is how long the Node of a registered claim may be missing: a kubelet that restarts creates it anew.
+	// nodeReturns is how long the Node of a registered claim may be missing: a restarting kubelet recreates it.
 	nodeReturns = 30 * time.Second
 )
 
-// What is said of a Node that came without the taint that keeps pods away until it is registered
+// Reason and message for a Node that appeared without the taint that keeps pods away until it is registered
 // (sigs.k8s.io/karpenter/pkg/controllers/nodeclaim/lifecycle).
 const (
 	untainted        = "UnregisteredTaintMissing"
@@ -35,7 +35,7 @@ const (
 		"Karpenter-managed nodes"
 )
 
-// registrar makes the Node that comes with a claim's provider ID the claim's own, and waits until it is fit for pods.
+// registrar adopts the Node that has a claim's provider ID, and waits until it is fit for pods.
 type registrar struct {
 	*objects
 	outcomes    *launchOutcomes
@@ -47,7 +47,7 @@ func newRegistrar(shared *objects, o Options, outcomes *launchOutcomes) *registr
 	return &registrar{objects: shared, outcomes: outcomes, nominations: o.Gates.Nominations, nominate: o.Nominate}
 }
 
-// register is the step that ends with a claim that is Registered, and its Node.
+// register is the step after which the claim is Registered and its Node is known.
 func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, error) {
 	nodes, err := g.nodesOf(ctx, r.claim.Status.ProviderID)
 	if err != nil {
@@ -76,7 +76,7 @@ func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, erro
 	}
 	r.node = node
 	r.claim.Status.NodeName = node.Name
-	if late { // pods that do not tolerate its taints may be on it: it is used all the same, as Karpenter does
+	if late { // pods that do not tolerate its taints may be on it: like Karpenter, use it anyway
 		found.SetTrueWithReason(karpv1.ConditionTypeRegistered, untainted, untaintedMessage)
 		g.recorder.Event(r.claim, corev1.EventTypeWarning, untainted, untaintedMessage)
 	} else {
@@ -87,7 +87,7 @@ func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, erro
 	return true, nil
 }
 
-// find looks up the Node of a claim that is Registered.
+// find finds the Node of a Registered claim.
 func (g *registrar) find(ctx context.Context, r *reconciliation, nodes []*corev1.Node) (bool, error) {
 	if len(nodes) == 0 {
 		return false, g.missing(ctx, r)
@@ -97,19 +97,33 @@ func (g *registrar) find(ctx context.Context, r *reconciliation, nodes []*corev1
 	}
 	r.node = nodes[0]
 	g.state.claims.update(r.claim.UID, func(s *claimState) { s.nodeMissingSince = time.Time{} })
-	// A kubelet whose Node was removed creates a new one, with the taint that keeps pods away. Nobody else takes that off.
+	// A kubelet whose Node was removed creates a new one with the taint that keeps pods away. Only adopt removes it.
 	if r.node.DeletionTimestamp == nil && !isRegistered(r.node) {
+		if there, err := g.exists(ctx, r.claim); !there || err != nil {
+			return false, err
+		}
 		return true, g.adopt(ctx, r.claim, r.node, false)
 	}
 	return true, nil
+}
+
+// exists asks the API server whether a claim exists and is not being deleted: the cache may be late, and a NodeGroup
+// that is deleted releases Nodes, which nothing would release again.
+func (g *registrar) exists(ctx context.Context, claim *karpv1.NodeClaim) (bool, error) {
+	now := &karpv1.NodeClaim{}
+	err := g.client.Get(ctx, client.ObjectKey{Name: claim.Name}, now)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("look for NodeClaim %s: %w", claim.Name, err)
+	}
+	return err == nil && now.UID == claim.UID && now.DeletionTimestamp == nil, nil
 }
 
 func isRegistered(node *corev1.Node) bool {
 	return node.Labels[karpv1.NodeRegisteredLabelKey] == "true"
 }
 
-// missing deletes a registered claim whose Node was removed past its finalizer: the instance runs, but takes no pods,
-// while plans still believe that it will. Whether anybody led when the Node went makes no difference.
+// missing deletes a registered claim whose Node was removed despite its finalizer: the instance runs but accepts no
+// pods, while plans assume that it will. It makes no difference whether a process led when the Node was removed.
 func (g *registrar) missing(ctx context.Context, r *reconciliation) error {
 	s := g.state.claims.update(r.claim.UID, func(s *claimState) {
 		if s.nodeMissingSince.IsZero() {
@@ -131,7 +145,7 @@ func (g *registrar) missing(ctx context.Context, r *reconciliation) error {
 	return nil
 }
 
-// awaitNode gives up on an instance whose Node does not come in time.
+// awaitNode gives up on an instance whose Node does not appear in time.
 func (g *registrar) awaitNode(ctx context.Context, r *reconciliation) error {
 	since := r.claim.StatusConditions().Get(karpv1.ConditionTypeLaunched).LastTransitionTime.Time
 	left := g.until(since, registrationTimeout)
@@ -142,8 +156,8 @@ func (g *registrar) awaitNode(ctx context.Context, r *reconciliation) error {
 	return nil
 }
 
-// adopt writes, in one patch, all that the claim wants its Node to be, and that the Node is initialized if it is
-// ready at once. A Node that is reserved takes no pods until then.
+// adopt writes, in one patch, everything the claim requires of its Node, and that the Node is initialized if it is
+// ready at once. A reserved Node accepts no pods until then.
 func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *corev1.Node, reserve bool) error {
 	before := node.DeepCopy()
 	if node.Labels == nil {
@@ -165,7 +179,7 @@ func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	}
 	node.Spec.Taints = adoptedTaints(node, claim)
 	own(node, claim)
-	if len(obstacles(node, claim)) == 0 {
+	if len(g.obstacles(node, claim)) == 0 {
 		node.Labels[karpv1.NodeInitializedLabelKey] = "true"
 	}
 	if reserve {
@@ -174,11 +188,11 @@ func (g *registrar) adopt(ctx context.Context, claim *karpv1.NodeClaim, node *co
 	return g.writeNode(ctx, before, node)
 }
 
-// isUnregistered reports whether it is the taint of a Node that no claim has adopted yet, whatever its effect:
-// instances bring it as NoExecute, microVMs as NoSchedule (microvm/scheduler).
+// isUnregistered reports whether t is the taint of a Node that no claim has adopted yet, whatever its effect:
+// instances start with it as NoExecute, microVMs as NoSchedule (microvm/scheduler).
 func isUnregistered(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey }
 
-// adoptedTaints returns the Node's own taints and its claim's, without the unregistered one.
+// adoptedTaints returns the Node's own taints and its claim's, without the unregistered taint.
 func adoptedTaints(node *corev1.Node, claim *karpv1.NodeClaim) []corev1.Taint {
 	out := slices.DeleteFunc(slices.Clone(node.Spec.Taints), isUnregistered)
 	if node.Labels[karpv1.NodeDoNotSyncTaintsLabelKey] == "true" {
@@ -192,7 +206,7 @@ func adoptedTaints(node *corev1.Node, claim *karpv1.NodeClaim) []corev1.Taint {
 	return out
 }
 
-// own puts finalizer and owner on a Node.
+// own adds the finalizer and the owner to a Node.
 func own(node *corev1.Node, claim *karpv1.NodeClaim) {
 	controllerutil.AddFinalizer(node, karpv1.TerminationFinalizer)
 	if slices.ContainsFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == claim.UID }) {

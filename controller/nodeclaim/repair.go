@@ -13,14 +13,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Node repair stops where more than maxUnhealthyPercent of a pool's Nodes are unhealthy, since then the cause is
-// elsewhere, and looks again after repairRetry (sigs.k8s.io/karpenter/pkg/controllers/node/health).
+// Node repair stops while more than maxUnhealthyPercent of a pool's Nodes are unhealthy, since then the cause lies
+// elsewhere, and tries again after repairRetry (sigs.k8s.io/karpenter/pkg/controllers/node/health).
 const (
 	maxUnhealthyPercent = 20
 	repairRetry         = 5 * time.Minute
 )
 
-// repairer deletes claims whose Nodes have been broken for too long.
+// repairer deletes claims whose Nodes have been unhealthy for too long.
 type repairer struct {
 	*objects
 	policies []cloud.RepairPolicy // none if node repair is off
@@ -34,14 +34,14 @@ func newRepairer(shared *objects, o Options) *repairer {
 	return r
 }
 
-// changed reports whether a Node broke, or is well again.
+// changed reports whether a Node became unhealthy or recovered.
 func (p *repairer) changed(old, now *corev1.Node) bool {
 	was, wasDue := broken(old, p.policies)
 	is, due := broken(now, p.policies)
 	return is != was || !due.Equal(wasDue)
 }
 
-// step deletes a claim whose Node has been broken for too long: without budget, without grace.
+// step deletes a claim whose Node has been unhealthy for too long: without a budget and without a grace period.
 func (p *repairer) step(ctx context.Context, r *reconciliation) (bool, error) {
 	bad, due := broken(r.node, p.policies)
 	if bad == "" {
@@ -73,7 +73,7 @@ func (p *repairer) step(ctx context.Context, r *reconciliation) (bool, error) {
 	return false, nil
 }
 
-// broken returns the condition of a Node that is the first to become intolerable, and when; "" if all is well.
+// broken returns the condition of a Node whose toleration ends first, and when; "" if the Node is healthy.
 func broken(node *corev1.Node, policies []cloud.RepairPolicy) (condition string, due time.Time) {
 	for _, p := range policies {
 		c := conditions.OfNode(node, corev1.NodeConditionType(p.Condition))
@@ -87,7 +87,7 @@ func broken(node *corev1.Node, policies []cloud.RepairPolicy) (condition string,
 	return condition, due
 }
 
-// blocked returns why no Node of a pool is repaired now, or "". Nodes without pool are judged by the whole cluster.
+// blocked returns why no Node of a pool is repaired now, or "". Nodes without a pool are judged by the whole cluster.
 func (p *repairer) blocked(ctx context.Context, pool string) (string, error) {
 	options := []client.ListOption{client.UnsafeDisableDeepCopy}
 	where := "in the cluster"
@@ -112,7 +112,7 @@ func (p *repairer) blocked(ctx context.Context, pool string) (string, error) {
 	return "", nil
 }
 
-// endGrace makes now the time by which the pods of a claim's Node must be gone, unless that time is over already.
+// endGrace sets the time by which the pods of a claim's Node must be gone to now, unless it has already passed.
 func (p *repairer) endGrace(ctx context.Context, claim *karpv1.NodeClaim) error {
 	const key = karpv1.NodeClaimTerminationTimestampAnnotationKey
 	if at, err := time.Parse(time.RFC3339, claim.Annotations[key]); err == nil && at.Before(p.now()) {

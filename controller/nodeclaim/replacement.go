@@ -17,13 +17,14 @@ import (
 )
 
 // A Node whose instance the cloud takes away is drained once the instances for its pods are launched. Until then its
-// pods run on: EC2 gives two minutes. See docs/adr/0007-replacements-before-an-interrupted-node-is-drained.md.
+// pods keep running: EC2 gives two minutes. See docs/adr/0007-replacements-before-an-interrupted-node-is-drained.md.
 const (
-	// interruptionNotice is how long before the end EC2 warns, less the time until we hear of it.
+	// interruptionNotice is how long before the end EC2 warns, less the time until the warning arrives.
 	interruptionNotice = 105 * time.Second
-	// maxReplacementWait is how long the launch of the replacements is waited for; less if the pods need longer to end.
+	// maxReplacementWait is the longest wait for the launch of the replacements; it is shorter if the pods need longer
+	// to end.
 	maxReplacementWait = time.Minute
-	// replacementPoll is how often their launch is looked for. Usually an event comes first.
+	// replacementPoll is how often the launch is checked. Usually an event comes first.
 	replacementPoll = time.Second
 )
 
@@ -44,21 +45,21 @@ type replacements struct {
 	plans map[string]replacementStatus // by interrupted claim; of the last plan
 }
 
-// replacementStatus is where the last plan puts the pods of an interrupted claim.
+// replacementStatus is where the last plan places the pods of an interrupted claim.
 type replacementStatus struct {
 	claims    []string // to be launched before its Node is drained
 	competing []*queue // for pods that could take the places of its pods
-	open      bool     // not all of the plan was applied, or it was made too early: another one follows
+	open      bool     // the plan was not applied entirely, or was made too early: another one follows
 }
 
-// queue is where a plan puts the pods of one shape that have no Node, or were evicted from theirs, already.
+// queue is where a plan places the pods of one shape that have no Node or are already evicted from theirs.
 type queue struct {
 	claims []string // to be launched
 	open   bool     // not all of it was applied
 }
 
-// note writes on the claim that its instance is taken away. From there on all follows from the claim: the notice may be
-// taken off its queue, and the process may end.
+// note writes on the claim that its instance is being taken away. Everything else follows from the claim: the notice
+// may be removed from its queue, and the process may end.
 func (p *replacements) note(ctx context.Context, claim *karpv1.NodeClaim, kind cloud.InterruptionKind) error {
 	if err := p.annotate(ctx, claim, translate.AnnotationInterrupted, translate.Interruption(string(kind),
 		p.now())); err != nil {
@@ -70,7 +71,8 @@ func (p *replacements) note(ctx context.Context, claim *karpv1.NodeClaim, kind c
 	return nil
 }
 
-// step deletes an interrupted claim once its pods' next instances are launched. At once it keeps new pods off its Node.
+// step deletes an interrupted claim once instances for its pods are launched. It keeps new pods off its Node
+// immediately.
 func (p *replacements) step(ctx context.Context, r *reconciliation) (bool, error) {
 	kind, since, ok := translate.Interrupted(r.claim)
 	if !ok {
@@ -97,8 +99,8 @@ func (p *replacements) step(ctx context.Context, r *reconciliation) (bool, error
 	return false, p.end(ctx, r.claim, cloud.InterruptionKind(kind))
 }
 
-// maxWait returns how long replacements for the pods of these Nodes are waited for: each pod must still have its own
-// time to end.
+// maxWait returns how long to wait for the replacements of the pods on these Nodes: each pod must still have its own
+// grace period.
 func (p *replacements) maxWait(nodes []*corev1.Node) time.Duration {
 	if len(nodes) == 0 {
 		return 0
@@ -115,9 +117,8 @@ func (p *replacements) maxWait(nodes []*corev1.Node) time.Duration {
 	return wait
 }
 
-// ready reports whether a plan knew that the claim is interrupted, and the claims that it has for its pods are
-// launched, as well as those for pods like them that wait already: kube-scheduler does not ask whom a place was meant
-// for.
+// ready reports whether a plan knew that the claim is interrupted, and both the claims for its pods and those for
+// similar pods that are already waiting are launched: kube-scheduler does not know which pod a node is meant for.
 func (p *replacements) ready(claim string) bool {
 	p.mu.Lock()
 	s, planned := p.plans[claim]
@@ -128,7 +129,7 @@ func (p *replacements) ready(claim string) bool {
 	return !slices.ContainsFunc(s.competing, func(q *queue) bool { return q.open || !p.areLaunched(q.claims) })
 }
 
-// areLaunched reports whether all the claims have their instances. Another plan follows if one fails.
+// areLaunched reports whether all claims have their instances. Another plan follows if one fails.
 func (p *replacements) areLaunched(claims []string) bool {
 	return !slices.ContainsFunc(claims, func(name string) bool {
 		next := p.cluster.Claim(name)
@@ -136,7 +137,7 @@ func (p *replacements) areLaunched(claims []string) bool {
 	})
 }
 
-// decided takes note of a plan that was applied: claims holds the names of its NodeClaims by launch ID.
+// decided records a plan that was applied; claims maps launch IDs to its NodeClaims.
 func (p *replacements) decided(s *model.Snapshot, plan model.Plan, claims map[string]string) {
 	f := &following{
 		pods: map[model.PodKey]*model.Pod{}, byNode: map[string]string{}, inFlight: map[string]string{},
@@ -145,7 +146,7 @@ func (p *replacements) decided(s *model.Snapshot, plan model.Plan, claims map[st
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		switch claim := p.cluster.Claim(n.Claim); {
-		case n.Deleting && isInterrupted(claim) && claim.DeletionTimestamp == nil: // one that is deleted waits for no plan
+		case n.Deleting && isInterrupted(claim) && claim.DeletionTimestamp == nil: // a deleted one waits for no plan
 			f.byNode[n.Name], f.found[n.Claim] = n.Claim, &replacementStatus{}
 		case n.State == model.InFlight:
 			f.inFlight[n.Name] = n.Claim
@@ -167,8 +168,8 @@ func (p *replacements) decided(s *model.Snapshot, plan model.Plan, claims map[st
 	}
 }
 
-// reopen marks the claims whose pods got places that may have looked free only because the pods that they are meant
-// for were just being created: a plan follows when those are there.
+// reopen marks the claims whose pods were placed on capacity that may have looked free only because the pods meant
+// for it were just being created: a plan follows once those exist.
 func (p *replacements) reopen(s *model.Snapshot, f *following) {
 	pods := map[string][]model.PodKey{}
 	for i := range s.Pending {
@@ -195,16 +196,16 @@ func (p *replacements) launched(name string) {
 	}
 }
 
-// following finds in a plan where the pods of interrupted claims get their places.
+// following finds where a plan places the pods of interrupted claims.
 type following struct {
-	byNode   map[string]string // Node → claim that is interrupted
+	byNode   map[string]string // Node → interrupted claim
 	inFlight map[string]string // node of the snapshot that is not launched yet → its claim
 	found    map[string]*replacementStatus
 	queues   map[int]*queue              // by shape
-	pods     map[model.PodKey]*model.Pod // that the plan has to answer yet
+	pods     map[model.PodKey]*model.Pod // pods that the plan has yet to answer
 }
 
-// follow completes found. A plan that does not answer a pod, as none does that was refused, is followed by another one.
+// follow fills in found. A plan that does not answer a pod, like any refused plan, is followed by another one.
 func (f *following) follow(s *model.Snapshot, plan model.Plan, claims map[string]string) {
 	for i := range s.Pending {
 		pod := &s.Pending[i]
@@ -232,7 +233,7 @@ func (f *following) follow(s *model.Snapshot, plan model.Plan, claims map[string
 	}
 }
 
-// compete notes that pods of the shape are on the claim's Node.
+// compete records that pods of the shape are on the claim's Node.
 func (f *following) compete(s *replacementStatus, shape int) {
 	q := f.queues[shape]
 	if q == nil {
@@ -244,7 +245,7 @@ func (f *following) compete(s *replacementStatus, shape int) {
 	}
 }
 
-// add notes where a pod has its place: on a claim that is to be launched, or on no Node that must be waited for.
+// add records where a pod is placed: on a claim that is to be launched, or on a Node that need not be awaited.
 func (f *following) add(key model.PodKey, claim string, applied bool) {
 	pod := f.pods[key]
 	if pod == nil {

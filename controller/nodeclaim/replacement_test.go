@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// A machine that is taken away is prepared for once every machine that the newest plan has for its pods is launched.
+// An interrupted node is prepared for when every node that the newest plan has for its pods is launched.
 func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *testing.T) {
 	w := cluster.New(cluster.Options{})
 	p := &replacements{objects: &objects{cluster: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}
@@ -72,7 +72,7 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	observe("new-2", "aws:///a/i-2", nil)
 	want(true, "both are launched")
 
-	same := model.PodKey{Name: "same"} // has no place already, and kube-scheduler may give it the place of one of the two
+	same := model.PodKey{Name: "same"} // unplaced; kube-scheduler may give it the capacity meant for one of the two
 	s.Pending = append(s.Pending, model.Pod{PodKey: same})
 	behind := plan
 	behind.Launches = append(slices.Clone(plan.Launches), model.Launch{ID: "l3", Pods: []model.PodKey{same}})
@@ -98,7 +98,7 @@ func TestAnInterruptedMachineIsPreparedForWhenItsPodsNextMachinesAreLaunched(t *
 	want(false, "the plan did not know that it goes")
 }
 
-// The next machines are waited for as long as the pods can still end in their own time, at most a minute.
+// Replacements are awaited as long as the pods still have their full grace periods, a minute at most.
 func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 	w := cluster.New(cluster.Options{})
 	p := &replacements{objects: &objects{cluster: w}}
@@ -126,7 +126,8 @@ func TestPodsThatNeedLongToEndShortenTheWait(t *testing.T) {
 	}
 }
 
-// A plan that was made between a pod's eviction and the next pod of its ReplicaSet took the room for it for free.
+// A plan made between a pod's eviction and the creation of its ReplicaSet's next pod takes the capacity for that pod
+// to be free.
 func TestAMachineDoesNotGoOnAccountOfRoomThatIsForThePodBeforeIt(t *testing.T) {
 	w, yes := cluster.New(cluster.Options{}), true
 	p := &replacements{objects: &objects{cluster: w}, claims: workqueue.New("NodeClaim", clock.Real{}, slog.Default())}

@@ -16,8 +16,8 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 )
 
-// pendingState is what is remembered between two reconciliations, one record per object. All of it may be lost: the
-// next process finds it again in the objects and the cloud. The collector drops the records of objects that are gone.
+// pendingState is what is kept between reconciliations, one record per object. All of it may be lost: the next
+// process recovers it from the objects and the cloud. The collector drops the records of objects that are gone.
 type pendingState struct {
 	claims    records[types.UID, claimState]
 	instances records[string, instanceState] // by the cloud's ID
@@ -25,10 +25,10 @@ type pendingState struct {
 	pods      records[types.UID, eviction]
 }
 
-// claimState is what is remembered of one NodeClaim.
+// claimState is the state kept for one NodeClaim.
 //
-// A claim passes through these states. Conditions and objects hold them, so that any process can go on; the fields
-// named on the right bridge the time until they are written or seen:
+// A claim passes through these states. Conditions and objects hold them, so that any process can continue; the fields
+// on the right bridge the time until they are written or observed:
 //
 //	State        | Is seen by                      | Remembered meanwhile
 //	-------------+---------------------------------+-----------------------------------------
@@ -41,21 +41,21 @@ type pendingState struct {
 //	deleting     | deletionTimestamp               | deletedAt, until it is seen
 //	terminating  | deletionTimestamp, no Node      | searchedSince, while an unrecorded instance is looked for
 type claimState struct {
-	attempted       bool                // the launch queue has it in hand, and tries again what fails
-	mayHaveInstance bool                // a call may have started an instance that nobody recorded
-	refused         bool                // the cloud gave no instance: there is none to look for
-	launched        *cloud.LaunchResult // not written on the claim yet
+	attempted       bool                // the launch queue is working on it, and retries failures
+	mayHaveInstance bool                // a call may have started an instance that is not recorded
+	refused         bool                // the cloud launched no instance: there is none to look for
+	launched        *cloud.LaunchResult // not written to the claim yet
 
-	searchedSince    time.Time // when its instance was first looked for in vain
-	nodeMissingSince time.Time // when its Node, registered before, was first not there
+	searchedSince    time.Time // when a search for its instance first found none
+	nodeMissingSince time.Time // when its registered Node was first missing
 	comparedAt       time.Time // when its Node was last compared with what the launch promised
 	deletedAt        time.Time // when its deletion was requested
 	drift            driftCheck
 }
 
-// launching notes that the cloud is about to be asked for an instance. One that is launched from the class as it is now
-// has not drifted from it. That is noted before the launch, so that a change of the class that comes meanwhile has the
-// cloud asked.
+// launching records that the cloud is about to be asked for an instance. An instance launched from the class as it is
+// now has not drifted from it. This is recorded before the launch, so that a change of the class in the meantime
+// triggers a question to the cloud.
 func (s *claimState) launching(now time.Time) {
 	if !s.mayHaveInstance {
 		s.drift.asked, s.drift.answered = now, true
@@ -63,22 +63,22 @@ func (s *claimState) launching(now time.Time) {
 	s.mayHaveInstance = true
 }
 
-// instanceState is what is remembered of one instance.
+// instanceState is the state of one instance.
 type instanceState struct {
-	gone         bool // the cloud says so
+	gone         bool // according to the cloud
 	terminations int  // how often its termination was requested
 }
 
-// nodeState is what is remembered of one Node.
+// nodeState is the state of one Node.
 type nodeState struct {
-	podEvent      time.Time // when a pod last came or went
-	refusesSince  time.Time // since when it refuses new pods; zero = it takes them
-	deadlineNoted bool      // that its pods will be deleted at some time
+	podEvent      time.Time // when a pod was last added or removed
+	refusesSince  time.Time // since when it refuses new pods; zero = it accepts them
+	deadlineNoted bool      // an event has said when its pods will be deleted
 }
 
 // records holds one record per object. It is the only owner of its records: get returns a copy, and update is the
-// only way to change one. The function given to update runs under the lock; it must not block, nor use any records
-// itself. The zero value is ready, and safe for concurrent use.
+// only way to change one. The function passed to update runs under the lock; it must neither block nor use any
+// records itself. The zero value is ready to use and safe for concurrent use.
 type records[K comparable, V any] struct {
 	mu  sync.Mutex
 	all map[K]*V
@@ -95,7 +95,7 @@ func (r *records[K, V]) get(key K) V {
 	return none
 }
 
-// update changes the record, a new one if there is none, and returns a copy of what it became.
+// update changes the record, creating it if necessary, and returns a copy of the result.
 func (r *records[K, V]) update(key K, change func(*V)) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *records[K, V]) update(key K, change func(*V)) V {
 	return *v
 }
 
-// drop removes the records for which it holds.
+// drop removes the records for which when returns true.
 func (r *records[K, V]) drop(when func(K, *V) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,7 @@ func (r *records[K, V]) forget(key K) {
 	delete(r.all, key)
 }
 
-// forgetClaim drops the records of a claim that is gone, and of its instance.
+// forgetClaim drops the records of a deleted claim and of its instance.
 func (s *pendingState) forgetClaim(uid types.UID, id string) {
 	if was := s.claims.get(uid); id == "" && was.launched != nil {
 		id = was.launched.Instance.ID
@@ -134,7 +134,7 @@ func (s *pendingState) forgetClaim(uid types.UID, id string) {
 	s.instances.forget(id)
 }
 
-// living are the objects that records may be about.
+// living are the objects that records may describe.
 type living struct {
 	claims, pools    map[types.UID]bool
 	nodes, instances map[string]bool
@@ -152,7 +152,8 @@ func (s *pendingState) retain(l living) {
 	s.nodes.drop(func(name string, _ *nodeState) bool { return !l.nodes[name] })
 }
 
-// living lists what is there. It reads the cache that feeds the queues, so that it misses no object that they know.
+// living lists the existing objects. It reads the cache that feeds the queues, so that it misses no object that they
+// know.
 func (o *objects) living(ctx context.Context) (living, error) {
 	l := living{map[types.UID]bool{}, map[types.UID]bool{}, map[string]bool{}, map[string]bool{}}
 	var claims karpv1.NodeClaimList

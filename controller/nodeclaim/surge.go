@@ -18,14 +18,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// deployments are those read in one look at a Node; nil values do not exist.
+// deployments are those read while draining a Node once; nil values do not exist.
 type deployments map[types.NamespacedName]*appsv1.Deployment
 
-// surgeRetry is when a Deployment that could not be read or rolled over is tried again.
+// surgeRetry is the delay before retrying a Deployment that could not be read or rolled over.
 const surgeRetry = time.Second
 
-// surge reports whether a pod that is to be evicted is left alone for now, since its Deployment, whose only pod it
-// is, brings up a replacement first. A Node that the cloud takes away does not wait for that.
+// surge reports whether a pod that is to be evicted is left alone for now because it is the only pod of its
+// Deployment, which starts a replacement first. A Node that the cloud takes away does not wait for that.
 func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.NodeClaim, pod *corev1.Pod,
 	seen deployments,
 ) bool {
@@ -62,7 +62,7 @@ func (d *drainer) surge(ctx context.Context, node *corev1.Node, claim *karpv1.No
 	return d.waitForSurge(pod, decision.Until)
 }
 
-// deployment reads a Deployment past the cache; nil if there is none.
+// deployment reads a Deployment, bypassing the cache; nil if there is none.
 func (d *drainer) deployment(ctx context.Context, key types.NamespacedName, seen deployments) (*appsv1.Deployment,
 	error,
 ) {
@@ -81,8 +81,8 @@ func (d *drainer) deployment(ctx context.Context, key types.NamespacedName, seen
 	return found, nil
 }
 
-// rollOver writes the mark on the Deployment's pod template, as kubectl rollout restart does with one of its own: the
-// Deployment's controller brings up a pod of the new template, and deletes the old one when that is ready.
+// rollOver writes the mark on the Deployment's pod template, as kubectl rollout restart does with its own: the
+// Deployment's controller starts a pod of the new template, and deletes the old one when the new one is ready.
 func (d *drainer) rollOver(ctx context.Context, deployment *appsv1.Deployment, mark string) error {
 	before := deployment.DeepCopy()
 	metav1.SetMetaDataAnnotation(&deployment.Spec.Template.ObjectMeta, surge.Mark, mark)
@@ -94,7 +94,8 @@ func (d *drainer) rollOver(ctx context.Context, deployment *appsv1.Deployment, m
 	return err
 }
 
-// waitForSurge notes until when a pod is left alone, and reports whether it is; zero = it is evicted, for good.
+// waitForSurge records until when a pod is left alone, and reports whether it is; with a zero time it is evicted and
+// not left alone again.
 func (d *drainer) waitForSurge(pod *corev1.Pod, until time.Time) bool {
 	wait := !until.IsZero()
 	d.state.pods.update(pod.UID, func(e *eviction) {
@@ -103,6 +104,15 @@ func (d *drainer) waitForSurge(pod *corev1.Pod, until time.Time) bool {
 		}
 	})
 	return wait
+}
+
+// stopSurges ends the wait for replacements of these pods.
+func (d *drainer) stopSurges(pods []corev1.Pod) {
+	for i := range pods {
+		if uid := pods[i].UID; d.state.pods.get(uid).surging {
+			d.state.pods.update(uid, func(e *eviction) { e.surging, e.notBefore = false, time.Time{} })
+		}
+	}
 }
 
 func isInterrupted(claim *karpv1.NodeClaim) bool {

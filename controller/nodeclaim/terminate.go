@@ -23,17 +23,17 @@ const (
 	maxPoll   = 5 * time.Second
 )
 
-// An instance that was just started may be missing from the cloud's lists for listsSettle; it is looked for every
-// lookAgain.
+// An instance that was just started may be missing from the cloud's lists for listsSettle; meanwhile the search
+// repeats every lookAgain.
 const (
 	listsSettle = 10 * time.Second
 	lookAgain   = time.Second
 )
 
-// graceExpiring is the event that says by when the pods of a Node are gone.
+// graceExpiring is the reason of the event with the time by which the pods of a Node will be gone.
 const graceExpiring = "TerminationGracePeriodExpiring"
 
-// terminator ends claims: first the Node is drained, then the instance is terminated, then the finalizer goes.
+// terminator terminates claims: it drains the Node, then terminates the instance, then removes the finalizer.
 type terminator struct {
 	*objects
 	instances *instances
@@ -42,20 +42,20 @@ type terminator struct {
 	nodes     *workqueue.Queue
 }
 
-// finalize brings the end of one claim a step further.
+// finalize advances the termination of one claim.
 func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
 	if !slices.Contains(claim.Finalizers, karpv1.TerminationFinalizer) {
 		return 0, nil
 	}
 	if t.launches.isInFlight(claim.Name) {
-		return 0, nil // the launch has the claim reconciled when it is over
+		return 0, nil // the claim is reconciled again when the launch has ended
 	}
 	if err := t.setDeadline(ctx, claim); err != nil {
 		return 0, err
 	}
 	draining, err := t.deleteNodes(ctx, claim)
 	if draining || err != nil {
-		return 0, err // the Node's end is an event
+		return 0, err // the deletion of the Node triggers the next call
 	}
 	id, again, err := t.instanceOf(ctx, claim)
 	if again > 0 || err != nil {
@@ -78,9 +78,9 @@ func (t *terminator) finalize(ctx context.Context, claim *karpv1.NodeClaim) (tim
 	return 0, t.releaseClaim(ctx, claim)
 }
 
-// instanceOf returns the ID of the instance of a claim, "" if it surely has none. A positive duration asks to look
-// again then. An instance that nobody recorded, since the process ended or the answer was lost, is found by its tag;
-// that there is none is believed only when the cloud's lists had time to settle.
+// instanceOf returns the ID of a claim's instance, "" if it certainly has none. A positive duration is the delay
+// before the next call. An instance that was not recorded, because the process ended or the answer was lost, is found
+// by its tag; that there is none is certain only after the cloud's lists have settled.
 func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (string, time.Duration, error) {
 	if id := catalog.InstanceID(claim.Status.ProviderID); id != "" {
 		return id, 0, nil
@@ -114,8 +114,8 @@ func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (s
 }
 
 // terminateOthers terminates instances that were launched for the claim although it names another one, which was gone
-// before anybody asked for its end, or never existed: somebody wrote another provider ID. It returns when to ask
-// again; 0 = there are none.
+// before its termination was requested or never existed, because the provider ID was overwritten. It returns the
+// delay before the next call; 0 = there are none.
 func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClaim, id string) (again time.Duration,
 	err error,
 ) {
@@ -141,7 +141,7 @@ func (t *terminator) terminateOthers(ctx context.Context, claim *karpv1.NodeClai
 	return again, nil
 }
 
-// setDeadline notes when the claim's termination grace period ends.
+// setDeadline records when the claim's termination grace period ends.
 func (t *terminator) setDeadline(ctx context.Context, claim *karpv1.NodeClaim) error {
 	const key = karpv1.NodeClaimTerminationTimestampAnnotationKey
 	if claim.Spec.TerminationGracePeriod == nil || claim.Annotations[key] != "" {
@@ -194,14 +194,15 @@ func (t *terminator) deleteNodes(ctx context.Context, claim *karpv1.NodeClaim) (
 	return draining, nil
 }
 
-// instances asks the cloud about instances, and for their end.
+// instances queries the cloud for instances and terminates them.
 type instances struct {
 	*objects
 	cloud  cloud.Provider
 	lister *coalesce.Reader[[]cloud.Instance]
 }
 
-// terminate asks for an instance's end, and returns when to ask again; 0 when the instance is gone.
+// terminate requests the termination of an instance, and returns the delay before the next request; 0 when the
+// instance is gone.
 func (i *instances) terminate(ctx context.Context, id string) (time.Duration, error) {
 	if i.state.instances.get(id).gone {
 		return 0, nil

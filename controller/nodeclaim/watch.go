@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/informer"
 )
 
-// watch adds handlers to the cache. Of old and now one is nil if the object came or went.
+// watch adds handlers to the cache. old is nil for a new object, now for a deleted one.
 func (c *Controller) watch(ctx context.Context) error {
 	for _, h := range []struct {
 		object  client.Object
@@ -33,8 +33,8 @@ func (c *Controller) watch(ctx context.Context) error {
 	return nil
 }
 
-// whileLeading drops events before this process leads. Until then nobody empties the queues, and a standby of months
-// would collect the name of every claim there ever was. resume reads what is there.
+// whileLeading drops events before this process leads. Until then nothing empties the queues, and a long-running
+// standby would accumulate the name of every claim that ever existed. resume reads the existing objects.
 func (c *Controller) whileLeading(changed func(old, now client.Object)) func(old, now client.Object) {
 	return func(old, now client.Object) {
 		if c.leading.Load() {
@@ -82,7 +82,7 @@ func (c *Controller) nodeMatters(old, now *corev1.Node) bool {
 		conditions.NodeReady(old) != conditions.NodeReady(now)
 }
 
-// addClaimOf has the claims of a Node reconciled.
+// addClaimOf queues the claims of a Node.
 func (c *Controller) addClaimOf(node *corev1.Node) {
 	if !c.leading.Load() {
 		return
@@ -109,7 +109,7 @@ func claimOwner(node *corev1.Node) string {
 	return ""
 }
 
-// podChanged notes when pods come to Nodes and go, and has a drain go on.
+// podChanged records when pods are added to or removed from Nodes, and continues their drains.
 func (c *Controller) podChanged(old, now client.Object) {
 	pod, _ := now.(*corev1.Pod)
 	was, _ := old.(*corev1.Pod)
@@ -123,14 +123,14 @@ func (c *Controller) podChanged(old, now client.Object) {
 	}
 	at, counts := c.podEvent(was, pod)
 	node := c.cluster.Node(name)
-	if counts && (pod != nil || node != nil) { // not of a Node that went first
+	if counts && (pod != nil || node != nil) { // not for a Node that was deleted before its pods
 		c.state.nodes.update(name, func(s *nodeState) {
 			if at.After(s.podEvent) {
 				s.podEvent = at
 			}
 		})
 	}
-	if node == nil || !c.leading.Load() { // its claim is reconciled when the Node comes, or when we lead
+	if node == nil || !c.leading.Load() { // its claim is reconciled when the Node appears, or when we lead
 		return
 	}
 	if counts {
@@ -141,7 +141,8 @@ func (c *Controller) podChanged(old, now client.Object) {
 	}
 }
 
-// podEvent returns when a pod came or went, and whether this change says so. Pods of DaemonSets do not count.
+// podEvent returns when a pod was added or removed, and whether the change is such an event. Pods of DaemonSets do
+// not count.
 func (c *Controller) podEvent(was, pod *corev1.Pod) (time.Time, bool) {
 	if pod == nil {
 		before := translate.ReadPod(was)
@@ -164,8 +165,8 @@ func (c *Controller) attachmentChanged(old, now client.Object) {
 	}
 }
 
-// poolChanged has the claims of a pool reconciled when the pool comes or goes, or when something changes that they are
-// compared with.
+// poolChanged queues the claims of a pool when the pool is created or deleted, or when a part of it changes that
+// claims are compared with.
 func (c *Controller) poolChanged(old, now client.Object) {
 	if now == nil {
 		c.drift.templates.forget(old.GetUID())

@@ -17,8 +17,9 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// ParseDiscovery reads what Cluster Autoscaler's flag --node-group-auto-discovery says: asg:tag=KEY,KEY. Values of tags
-// are ignored there too (github.com/kubernetes/autoscaler/cluster-autoscaler/cloudprovider/aws/README.md).
+// ParseDiscovery parses the value of Cluster Autoscaler's flag --node-group-auto-discovery: asg:tag=KEY,KEY. Cluster
+// Autoscaler ignores values of tags, too
+// (github.com/kubernetes/autoscaler/cluster-autoscaler/cloudprovider/aws/README.md).
 func ParseDiscovery(spec string) ([]string, error) {
 	const start = "asg:tag="
 	list, ok := strings.CutPrefix(spec, start)
@@ -37,7 +38,8 @@ func ParseDiscovery(spec string) ([]string, error) {
 	return keys, nil
 }
 
-// discover creates NodeGroups of the groups with the tags, and removes those that it created for groups that are gone.
+// discover creates NodeGroups for the groups with the tags, and deletes those that it created for groups that are
+// gone.
 func (c *Controller) discover(ctx context.Context, _ string) (time.Duration, error) {
 	names, err := c.o.Cloud.DiscoverGroups(ctx, c.o.Tags)
 	if err != nil {
@@ -83,10 +85,10 @@ func (c *Controller) create(ctx context.Context, name string) error {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// objectName returns the name of the NodeGroup of an Auto Scaling group: the group's own if it can be, else one that
-// ends with a digest of it.
+// objectName returns the name of the NodeGroup for an Auto Scaling group: the group's own name if it is valid,
+// otherwise one that ends with a digest of it.
 func objectName(group string) string {
-	const longest = 40 // of which the names of NodeClaims are made
+	const longest = 40 // the names of NodeClaims are derived from it
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(group), "-"), "-")
 	if name == group && len(name) <= longest {
 		return name

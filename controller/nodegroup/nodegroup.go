@@ -1,6 +1,6 @@
-// Package nodegroup keeps what belongs to NodeGroups: a NodePool for each one that no NodePool refers to, a NodeClaim
-// for each instance that an Auto Scaling group has already, and a NodeGroup for each Auto Scaling group with the tags
-// by which Cluster Autoscaler discovers its groups.
+// Package nodegroup maintains the objects that belong to NodeGroups: a NodePool for each NodeGroup that no NodePool
+// refers to, a NodeClaim for each instance that an Auto Scaling group already has, and a NodeGroup for each Auto
+// Scaling group with the tags by which Cluster Autoscaler discovers its groups.
 package nodegroup
 
 import (
@@ -30,28 +30,28 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// How often groups are looked for, and their instances that no NodeClaim has. Cluster Autoscaler asks every minute
+// How often to look for groups, and for instances that have no NodeClaim. Cluster Autoscaler refreshes every minute
 // (github.com/kubernetes/autoscaler/cluster-autoscaler/cloudprovider/aws/aws_manager.go, refreshInterval).
 const (
 	discoverEvery = time.Minute
 	adoptEvery    = 15 * time.Second
-	releaseAgain  = time.Second // what was read from the cache may have changed
+	releaseAgain  = time.Second // the cached objects may have been outdated
 )
 
-// maxName is the maximum length of the name of a NodeClaim, which is a label of its Node too.
+// maxName is the maximum length of a NodeClaim's name, which is also a label of its Node.
 const maxName = 63
 
 // Cloud finds Auto Scaling groups and their instances.
 type Cloud interface {
-	// DiscoverGroups returns the names of the groups that have a tag of each of the keys.
+	// DiscoverGroups returns the names of the groups that have a tag with each of the keys.
 	DiscoverGroups(ctx context.Context, tags []string) ([]string, error)
-	// UnclaimedInstances returns the instances of the group of a NodeGroup that no NodeClaim has, by ID.
+	// UnclaimedInstances returns the instances of a NodeGroup's group that have no NodeClaim, by ID.
 	UnclaimedInstances(ctx context.Context, class cloud.ClassRef) ([]cloud.Instance, error)
-	// ReleaseInstance takes the marks off an instance by which its NodeClaim is known.
+	// ReleaseInstance removes the marks from an instance that identify its NodeClaim.
 	ReleaseInstance(ctx context.Context, id string) error
 }
 
-// Options are what a Controller needs. All fields but Tags are required.
+// Options configure a Controller. All fields but Tags are required.
 type Options struct {
 	Cloud    Cloud
 	Cache    cache.Cache
@@ -60,11 +60,11 @@ type Options struct {
 	Recorder record.EventRecorder
 	Clock    clock.Clock
 	Log      *slog.Logger
-	// Tags are the keys of the tags that groups have to have to be discovered; none = no group is.
+	// Tags are the keys of the tags that a group must have to be discovered; none = no group is.
 	Tags []string
 }
 
-// Controller keeps the objects of NodeGroups.
+// Controller maintains the objects of NodeGroups.
 type Controller struct {
 	o         Options
 	groups    *workqueue.Queue // by name
@@ -99,7 +99,7 @@ func classOf(name string) cloud.ClassRef {
 	return cloud.ClassRef{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.NodeGroupKind, Name: name}
 }
 
-// reconcile sees to the NodePool of a NodeGroup, and to the NodeClaims of its instances.
+// reconcile maintains the NodePool of a NodeGroup and the NodeClaims of its instances.
 func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	group := &v1alpha1.NodeGroup{}
 	if err := c.o.Cache.Get(ctx, client.ObjectKey{Name: name}, group); err != nil {
@@ -109,7 +109,7 @@ func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 	case group.DeletionTimestamp != nil:
 		return releaseAgain, c.release(ctx, group)
 	case !isReady(group):
-		return 0, nil // its next state is an event
+		return 0, nil // becoming ready triggers another call
 	}
 	pool, err := c.pool(ctx, group)
 	if pool == nil || err != nil {
@@ -122,7 +122,8 @@ func isReady(group *v1alpha1.NodeGroup) bool {
 	return meta.IsStatusConditionTrue(group.Status.Conditions, "Ready")
 }
 
-// adopt creates a NodeClaim for each instance that has none, nor will be given to one that waits for its launch.
+// adopt creates a NodeClaim for each instance that has none and will not be given to a NodeClaim waiting for its
+// launch.
 func (c *Controller) adopt(ctx context.Context, group *v1alpha1.NodeGroup, pool *karpv1.NodePool) error {
 	free, err := c.o.Cloud.UnclaimedInstances(ctx, classOf(group.Name))
 	if errors.Is(err, cloud.ErrClassNotReady) {
@@ -131,7 +132,7 @@ func (c *Controller) adopt(ctx context.Context, group *v1alpha1.NodeGroup, pool 
 	if err != nil {
 		return fmt.Errorf("look for instances of NodeGroup %s: %w", group.Name, err)
 	}
-	waiting := map[string]bool{} // instances that claims name
+	waiting := map[string]bool{} // instances named by claims
 	launches := 0
 	for _, claim := range c.o.Cluster.Claims() {
 		if cluster.ClassRef(claim.Spec.NodeClassRef) != classOf(group.Name) || claim.Status.ProviderID != "" {
@@ -154,7 +155,7 @@ func (c *Controller) adopt(ctx context.Context, group *v1alpha1.NodeGroup, pool 
 	return nil
 }
 
-// claim creates the NodeClaim of an instance. The launch of the claim takes the instance instead of a new one.
+// claim creates the NodeClaim of an instance. Launching the claim takes the instance instead of a new one.
 func (c *Controller) claim(ctx context.Context, pool *karpv1.NodePool, i cloud.Instance) error {
 	key := model.OfferingKey{Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType}
 	launch := model.Launch{ID: i.ID, Pool: pool.Name, Requirements: model.NewRequirements(

@@ -16,13 +16,13 @@ import (
 	"github.com/nodeless/nodeless/controller/cluster"
 )
 
-// unneeded is how long a node of a NodePool that is created here must be unneeded before it is removed: as with Cluster
+// unneeded is how long a node of a NodePool created here must be unneeded before it is removed, as with Cluster
 // Autoscaler (--scale-down-unneeded-time).
 const unneeded = "10m"
 
-// pool returns the NodePool of a group. If no NodePool refers to the group, one is created. Of one that was created
-// here, labels and taints follow the group's tags; all else may be changed by others. It returns nil if there is none,
-// and an event says why.
+// pool returns the NodePool of a group. It creates one if no NodePool refers to the group. The labels and taints of a
+// NodePool created here follow the group's tags; users may change everything else. It returns nil if there is none,
+// and records an event that says why.
 func (c *Controller) pool(ctx context.Context, group *v1alpha1.NodeGroup) (*karpv1.NodePool, error) {
 	var taken *karpv1.NodePool
 	for _, p := range c.o.Cluster.NodePools() {
@@ -73,7 +73,8 @@ func newPool(group *v1alpha1.NodeGroup) *karpv1.NodePool {
 	return p
 }
 
-// labelsOf returns the labels of a group's tags that a NodePool may have: the others are the kubelet's or the cloud's.
+// labelsOf returns the labels from a group's tags that a NodePool may have: the others belong to the kubelet or the
+// cloud.
 func labelsOf(group *v1alpha1.NodeGroup) map[string]string {
 	out := maps.Clone(group.Status.Labels)
 	maps.DeleteFunc(out, func(key, _ string) bool {
@@ -82,7 +83,7 @@ func labelsOf(group *v1alpha1.NodeGroup) map[string]string {
 	return out
 }
 
-// follow gives a NodePool that was created here the labels and taints of its group's tags.
+// follow updates the labels and taints of a NodePool that was created here to its group's tags.
 func (c *Controller) follow(ctx context.Context, group *v1alpha1.NodeGroup,
 	p *karpv1.NodePool,
 ) (*karpv1.NodePool, error) {

@@ -8,17 +8,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A host reads what pods refer to as the Nodes of its microVMs, by impersonation: the API server's node authorizer
-// lets a Node read the Secrets and ConfigMaps of the pods that are bound to it, and get tokens for these, and nothing
-// of other pods. Nobody else has to be able to read them in order to give them to the host.
+// A host reads the objects that pods refer to as the Nodes of its microVMs, by impersonation: the API server's node
+// authorizer lets a Node read the Secrets and ConfigMaps of the pods bound to it, and get tokens for these pods, and
+// nothing of other pods. So no other component needs to read them in order to pass them to the host.
 
-// NodeGroup is the group that all Nodes are in, NodeUser begins their names as users.
+// NodeGroup is the group of all Nodes; NodeUser is the prefix of their user names.
 const (
 	NodeGroup = "system:nodes"
 	NodeUser  = "system:node:"
 )
 
-// asNodeRules let a host speak as Nodes of these names.
+// asNodeRules let a host impersonate the Nodes of these names.
 func asNodeRules(nodes []string) []rbacv1.PolicyRule {
 	users := make([]string, len(nodes))
 	for i, n := range nodes {
@@ -31,19 +31,19 @@ func asNodeRules(nodes []string) []rbacv1.PolicyRule {
 	}
 }
 
-// nodePolicyName is that of the policy and its binding.
+// nodePolicyName is the name of the policy and its binding.
 const nodePolicyName = "nodeless-hosts"
 
-// isHostsNode is true for the Nodes of joined hosts, whose names are of no other kind of Node: those of Fargate and
-// EC2 have a domain.
+// isHostsNode is true for the Nodes of joined hosts. No other kind of Node has such names: those of Fargate and EC2
+// include a domain.
 const isHostsNode = `request.userInfo.username.matches('^system:node:fargate-ip-[0-9]+-[0-9]+-[0-9]+-[0-9]+$')`
 
-// onlyTokens is true for a request of a token that ends with a pod.
+// onlyTokens is true for a request for a token that is bound to a pod.
 const onlyTokens = `request.operation == 'CREATE' && request.resource.resource == 'serviceaccounts' && ` +
 	`request.subResource == 'token' && has(object.spec.boundObjectRef) && object.spec.boundObjectRef.kind == 'Pod'`
 
-// NodePolicy keeps hosts from all that the node authorizer lets Nodes write: Nodes, leases and the status of pods are
-// the controller's. All that a host may create as a Node are tokens for its pods.
+// NodePolicy denies hosts all writes that the node authorizer allows Nodes: Nodes, leases and the status of pods are
+// the controller's. As a Node, a host may create only tokens for its pods.
 func NodePolicy() client.Object {
 	return &admissionv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// HostRules are what the controller needs besides where microVM hosts have joined: it decides about the hosts'
-// serving certificates. What pods on hosts refer to it neither reads nor gives to anybody.
+// HostRules are the additional rules that the controller needs once microVM hosts have joined: it approves the hosts'
+// serving certificates. It neither reads nor passes on the objects that pods on hosts refer to.
 func HostRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("certificates.k8s.io", []string{"certificatesigningrequests"}, []string{"get", "list", "watch"}),
@@ -21,18 +21,18 @@ func HostRules() []rbacv1.PolicyRule {
 	}
 }
 
-// A host is a service account in a namespace of its own. HostJoin is the Secret with which its first token ends.
+// A host is a service account in its own namespace. HostJoin is the Secret whose deletion ends its first token.
 const (
 	HostAccount = "host"
 	HostJoin    = "join"
 )
 
-// hostClusterRole is what a host may do in the whole cluster: ask who somebody is and what they may and tell of pods
-// by events, as every kubelet does, ask for certificates, which others decide about, read where logs are to go, and
-// see what the network of pods follows from.
+// hostClusterRole allows what a host may do in the whole cluster: review tokens and access and record events on pods,
+// as every kubelet does; request certificates, which others approve; read where logs go; and see the objects that
+// determine the network of pods.
 const hostClusterRole = "nodeless-host"
 
-// HostRole is that of all hosts. What pods refer to a host reads as their Nodes.
+// HostRole is the role of all hosts. Hosts read the objects that pods refer to as their Nodes.
 func HostRole() client.Object {
 	return &rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},
@@ -42,10 +42,10 @@ func HostRole() client.Object {
 			rule("authorization.k8s.io", []string{"subjectaccessreviews"}, []string{"create"}),
 			rule("certificates.k8s.io", []string{"certificatesigningrequests"}, []string{"create", "get", "list", "watch"}),
 			rule("", []string{"events"}, []string{"create", "patch"}),
-			// Where the logs of pods are to go: a host routes those of its own.
+			// Where the logs of pods go: a host routes those of its own pods.
 			named(rule("", []string{"namespaces"}, []string{"get", "list", "watch"}), fargate.LoggingNamespace),
 			named(rule("", []string{"configmaps"}, []string{"get", "list", "watch"}), fargate.LoggingConfigMap),
-			// Services, as a kube-proxy sees them, and where the other hosts are. What they run is not seen.
+			// Services, as a kube-proxy sees them, and where the other hosts are. What these run is not visible.
 			rule("", []string{"services"}, []string{"get", "list", "watch"}),
 			rule("discovery.k8s.io", []string{"endpointslices"}, []string{"get", "list", "watch"}),
 			rule("networking.k8s.io", []string{"servicecidrs"}, []string{"get", "list"}),
@@ -54,7 +54,7 @@ func HostRole() client.Object {
 	}
 }
 
-// HostNamespace is the namespace of a host. All else that is the host's goes with it.
+// HostNamespace returns the namespace of a host. Everything else that belongs to the host is deleted with it.
 func HostNamespace(host string) *corev1.Namespace {
 	return &corev1.Namespace{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
@@ -65,8 +65,8 @@ func HostNamespace(host string) *corev1.Namespace {
 	}
 }
 
-// hostRules are what a host may do in its own namespace: read what it is to run, say what it has and what has become
-// of its microVMs, renew its token.
+// hostRules allow what a host may do in its own namespace: read what to run, report its resources and the state of
+// its microVMs, and renew its token.
 func hostRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(v1alpha1.GroupVersion.Group, []string{"microvmhosts", "microvms"}, []string{"get", "list", "watch"}),
@@ -76,15 +76,15 @@ func hostRules() []rbacv1.PolicyRule {
 	}
 }
 
-// HostObjects are a host's account and rights, in the order in which they can be created. They end with the
-// namespace, whose UID is given. nodes are the names that the Nodes of its microVMs may have.
+// HostObjects returns a host's account and permissions, in an order in which they can be created. They are deleted
+// with the namespace, whose UID is given. nodes are the names that the Nodes of its microVMs may have.
 func HostObjects(host string, namespace types.UID, nodes []string) []client.Object {
 	in := v1alpha1.HostNamespace(host)
 	labels := map[string]string{"app.kubernetes.io/name": Name}
 	meta := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
 	}
-	with := func(m metav1.ObjectMeta) metav1.ObjectMeta { // what is outside of the namespace
+	with := func(m metav1.ObjectMeta) metav1.ObjectMeta { // for objects outside the namespace
 		m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: in, UID: namespace}}
 		return m
 	}
@@ -116,7 +116,7 @@ func HostObjects(host string, namespace types.UID, nodes []string) []client.Obje
 			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: asNodes,
 			RoleRef: to("ClusterRole", asNodes.Name), Subjects: who,
 		},
-		// Whose client certificates are good.
+		// Which client certificates to trust.
 		&rbacv1.RoleBinding{
 			TypeMeta: of("RoleBinding"), ObjectMeta: with(meta(metav1.NamespaceSystem, in)),
 			RoleRef: to("Role", "extension-apiserver-authentication-reader"), Subjects: who,

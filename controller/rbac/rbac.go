@@ -1,4 +1,5 @@
-// Package rbac says what the controller may do in a cluster, and no more: a service account and its roles.
+// Package rbac defines what the controller may do in a cluster: a service account and its roles, with no more
+// permissions than it needs.
 package rbac
 
 import (
@@ -7,36 +8,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// Name is that of the service account and of all roles and bindings.
+// Name is the name of the service account and of all roles and bindings.
 const Name = "nodeless"
 
 func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// Rules are what the controller needs in the whole cluster.
+// deviceKinds are the resources of dynamic resource allocation.
+var deviceKinds = []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}
+
+// Rules are the permissions that the controller needs in the whole cluster.
 func Rules() []rbacv1.PolicyRule {
 	read, write := []string{"get", "list", "watch"}, []string{"patch"}
 	return []rbacv1.PolicyRule{
-		// What pods ask for and where they may run.
+		// What pods request and where they may run.
 		rule("", []string{
 			"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
 			"podtemplates",
 		}, read),
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
-		// How many pods are to come.
+		// How many pods will be created.
 		rule("batch", []string{"cronjobs", "jobs"}, read),
 		rule("", []string{"replicationcontrollers", "resourcequotas"}, read),
 		// Which pods default topology spread constraints count, beside those of the controllers above.
 		rule("", []string{"services"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
-		// Machines: taints, labels, finalizers, and their end.
+		rule("resource.k8s.io", deviceKinds, read),
+		// Nodes: taints, labels, finalizers, and deletion.
 		rule("", []string{"nodes"}, []string{"patch", "delete"}),
-		// Pods leave machines that go; those that do not in time are deleted.
+		// Pods are evicted from nodes being removed; those that do not leave in time are deleted.
 		rule("", []string{"pods/eviction"}, []string{"create"}),
 		rule("", []string{"pods"}, []string{"delete"}),
 		rule("", []string{"events"}, []string{"create", "patch"}),
@@ -51,18 +57,21 @@ func Rules() []rbacv1.PolicyRule {
 		rule("nodeless.sh", []string{"nodegroups", "nodegroups/status"}, write),
 		// Where pods get their addresses under custom networking of the VPC CNI.
 		rule("crd.k8s.amazonaws.com", []string{"eniconfigs"}, read),
+		// Whether pods on Windows get addresses.
+		named(rule("", []string{"configmaps"}, read), catalog.WindowsIPAMMap),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers"}, read),
 		rule("autoscaling.x-k8s.io", []string{"capacitybuffers/status"}, write),
-		// Pods of FargateProfiles: the webhook makes them such, fargate-scheduler says why they wait, or gives them Nodes.
+		// Pods of FargateProfiles: the webhook assigns them, fargate-scheduler reports why they wait or creates Nodes for
+		// them.
 		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms"}, read),
 		rule("nodeless.sh", []string{"fargateprofiles/status", "microvmhosts/status"}, write),
 		rule("nodeless.sh", []string{"microvms"}, []string{"create", "patch", "delete"}),
 		rule("", []string{"pods/status", "nodes/status"}, write),
 		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
 		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
-		// Whether another controller leads, in another namespace.
+		// Whether another controller leads in another namespace.
 		named(rule("coordination.k8s.io", []string{"leases"}, []string{"list"}), KarpenterLease),
-		// What was decided is kept in a ring of objects of this kind, which nobody else writes.
+		// The decision log is kept in a ring of objects of this kind, which only the controller writes.
 		rule("nodeless.sh", []string{"decisionlogs"}, []string{"list", "create", "update"}),
 		rule("admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"},
 			[]string{"create"}),
@@ -72,23 +81,24 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// named is a rule for objects of these names alone.
+// named returns a rule that is restricted to objects with these names.
 func named(r rbacv1.PolicyRule, names ...string) rbacv1.PolicyRule {
 	r.ResourceNames = names
 	return r
 }
 
-// KarpenterLease is the name of the Lease by which Karpenter's replicas elect a leader (its setting
+// KarpenterLease is the name of the Lease with which Karpenter's replicas elect a leader (its setting
 // LEADER_ELECTION_NAME), in the namespace that Karpenter runs in.
 const KarpenterLease = "karpenter-leader-election"
 
-// leaseRules are what it needs in the namespace of Nodes' leases, for those whose hosts it speaks for.
+// leaseRules are the permissions needed in the namespace of Nodes' leases, for the Nodes whose hosts the controller
+// represents.
 func leaseRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("coordination.k8s.io", []string{"leases"}, []string{"create", "get", "update"})}
 }
 
-// ownRules are what it needs in its own namespace: the lease, and the webhook's certificates. New ones cannot be
-// named beforehand.
+// ownRules are the permissions needed in the controller's own namespace: the lease, and the webhook's certificates.
+// Creation cannot be restricted by name.
 func ownRules(lease string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
@@ -98,15 +108,15 @@ func ownRules(lease string) []rbacv1.PolicyRule {
 	}
 }
 
-// SurgeRules are what it needs besides where a Deployment asks for another pod before its only one is evicted
-// (nodeless.sh/surge-before-eviction). Who may change Deployments may run anything: it is given only where it is
-// wanted.
+// SurgeRules are the additional permissions needed if Deployments request another pod before their only one is
+// evicted (nodeless.sh/surge-before-eviction). An account that may change Deployments may run anything, so these are
+// granted only on request.
 func SurgeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rule("apps", []string{"deployments"}, []string{"patch"})}
 }
 
-// NodeGroupRules are what it needs besides to create a NodePool for each NodeGroup that none refers to, and a NodeGroup
-// for each Auto Scaling group that is discovered.
+// NodeGroupRules are the additional permissions needed to create a NodePool for each NodeGroup that none refers to,
+// and a NodeGroup for each Auto Scaling group that is discovered.
 func NodeGroupRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("karpenter.sh", []string{"nodepools"}, []string{"create", "delete"}),
@@ -114,8 +124,8 @@ func NodeGroupRules() []rbacv1.PolicyRule {
 	}
 }
 
-// AutoModeRules are what it needs besides to accept the NodeClasses of EKS Auto Mode and to keep the mode's built-in
-// objects.
+// AutoModeRules are the additional permissions needed to accept the NodeClasses of EKS Auto Mode and to maintain the
+// mode's built-in objects.
 func AutoModeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule("karpenter.sh", []string{"nodepools"}, []string{"create", "update", "delete"}),
@@ -127,8 +137,8 @@ func AutoModeRules() []rbacv1.PolicyRule {
 	}
 }
 
-// PageRules are what it needs besides to serve its page to others than those on its own machine: who somebody is,
-// what they may list, and what is shown to them.
+// PageRules are the additional permissions needed to serve the page to users on other hosts: to identify users, to
+// check what they may list, and to read what is shown to them.
 func PageRules() []rbacv1.PolicyRule {
 	return append([]rbacv1.PolicyRule{
 		rule("authentication.k8s.io", []string{"tokenreviews"}, []string{"create"}),
@@ -136,11 +146,11 @@ func PageRules() []rbacv1.PolicyRule {
 	}, ViewRules()...)
 }
 
-// ViewName is that of the role for those who only look.
+// ViewName is the name of the role for read-only users.
 const ViewName = "nodeless-view"
 
-// ViewRules are what "nodeless why" and other commands need that only look at a cluster: the built-in role view knows
-// neither Nodes nor NodePools.
+// ViewRules are the permissions needed by "nodeless why" and other commands that only read a cluster: the built-in
+// role view covers neither Nodes nor NodePools.
 func ViewRules() []rbacv1.PolicyRule {
 	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
@@ -148,19 +158,21 @@ func ViewRules() []rbacv1.PolicyRule {
 			"pods", "nodes", "namespaces", "persistentvolumes", "persistentvolumeclaims", "limitranges",
 			"events", "services", "replicationcontrollers",
 		}, read),
-		// what pods are made from: a change is a patch of it
+		// what pods are made from: a change patches it
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
 		rule("batch", []string{"cronjobs", "jobs"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
 		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
+		rule("resource.k8s.io", deviceKinds, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),
 		rule("eks.amazonaws.com", []string{"nodeclasses"}, read),
 		rule("nodeless.sh", []string{"fargateprofiles", "microvmhosts", "microvms", "nodegroups", "decisionlogs"}, read),
+		rule("metrics.k8s.io", []string{"nodes"}, []string{"list"}), // what nodes use
 	}
 }
 
-// ViewObjects are the role for those who only look and, if subjects are given, its binding to them.
+// ViewObjects returns the role for read-only users and, if subjects are given, its binding to them.
 func ViewObjects(subjects ...rbacv1.Subject) []client.Object {
 	meta := metav1.ObjectMeta{Name: ViewName, Labels: map[string]string{"app.kubernetes.io/name": Name}}
 	of := func(kind string) metav1.TypeMeta {
@@ -176,8 +188,8 @@ func ViewObjects(subjects ...rbacv1.Subject) []client.Object {
 	return out
 }
 
-// Objects are a service account in a namespace, its roles and bindings, in the order in which they can be created.
-// more is what it may do in the whole cluster besides Rules.
+// Objects returns a service account in a namespace, its roles and bindings, in an order in which they can be created.
+// more are permissions in the whole cluster in addition to Rules.
 func Objects(namespace, lease string, more ...rbacv1.PolicyRule) []client.Object {
 	meta := func(namespace string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: map[string]string{"app.kubernetes.io/name": Name}}

@@ -24,8 +24,8 @@ func may(rules []rbacv1.PolicyRule, group, resource, verbs string) bool {
 	return true
 }
 
-// What the rooms write, one line for each kind of write in the code; a whole life under these roles is told in
-// controller (TestTheRolesAreEnough).
+// The controller's writes, one line for each kind of write in the code; TestTheRolesAreEnough in package controller
+// runs a node's whole life under these roles.
 func TestEveryWriteIsAllowed(t *testing.T) {
 	for _, w := range []struct{ who, group, resource, verbs string }{
 		{"act: claims of plans, commands noted on them, their end", "karpenter.sh", "nodeclaims", "create patch delete"},
@@ -75,7 +75,8 @@ func TestEveryWriteIsAllowed(t *testing.T) {
 	}
 }
 
-// Nothing is allowed wholesale, no secret is told but one's own, and nobody can be impersonated or given more.
+// No rule uses a wildcard, no secret but the controller's own can be read, and no rule allows impersonation or
+// escalation.
 func TestNoMoreThanNeededIsAllowed(t *testing.T) {
 	var rules []rbacv1.PolicyRule
 	for _, o := range rbac.Objects("team", "lease", rbac.HostRules()...) {
@@ -117,7 +118,8 @@ func TestNoMoreThanNeededIsAllowed(t *testing.T) {
 	}
 }
 
-// A host speaks as the Nodes that it was given, and as nobody else. What all hosts may do names nobody.
+// A host may impersonate the Nodes that were assigned to it and no one else. The role shared by all hosts names no
+// user.
 func TestAHostSpeaksAsItsNodesAlone(t *testing.T) {
 	nodes := []string{"fargate-ip-10-202-0-1", "fargate-ip-10-202-0-2"}
 	users := []string{}

@@ -27,10 +27,10 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// refreshInterval is how often the cloud is asked again what a class stands for. Prices change the catalog, too.
+// refreshInterval is how often a class is resolved again in the cloud. Prices change the catalog, too.
 const refreshInterval = time.Minute
 
-// classReconciler resolves node classes and gives the cluster state what they offer.
+// classReconciler resolves node classes and tells the cluster state what they offer.
 type classReconciler struct {
 	o     *Options
 	queue *workqueue.Queue // by keyOf
@@ -40,9 +40,9 @@ type classReconciler struct {
 	resolved map[cloud.ClassRef]resolution
 }
 
-// resolution says of which class the cloud was last asked what it stands for. It is asked again when the spec has
-// changed, when somebody else made the class ready or unready, and when the answer is old: not when a status of one of
-// its pools changes, which each launch does.
+// resolution records for which state of a class the cloud was last queried. The class is resolved again when its spec
+// has changed, when something else has made it ready or unready, and when the answer is old; but not when a status of
+// one of its pools changes, which each launch does.
 type resolution struct {
 	uid        types.UID
 	generation int64
@@ -56,7 +56,7 @@ func newClassReconciler(o *Options, pools *workqueue.Queue) *classReconciler {
 	}
 }
 
-// changed has a class and its pools reconciled.
+// changed queues a class and its pools.
 func (k *classReconciler) changed(ref cloud.ClassRef) {
 	if o := k.o.Classes.object(ref); o != nil && k.o.Preflight == model.Enforce && k.isOther(ref, o) {
 		k.o.Cluster.ClassChanged(ref)
@@ -65,7 +65,7 @@ func (k *classReconciler) changed(ref cloud.ClassRef) {
 	k.touchPools(ref)
 }
 
-// reconcile brings one class up to date.
+// reconcile updates one class.
 func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	ref := refOf(key)
 	h := k.o.Classes.handle(ref)
@@ -86,7 +86,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	}
 	object, err := k.stamp(ctx, ref, h, object)
 	if err != nil {
-		return 0, client.IgnoreNotFound(err) // its end is an event
+		return 0, client.IgnoreNotFound(err) // its deletion triggers another call
 	}
 	class, resolveErr := k.resolve(ctx, ref, h, object)
 	k.o.Cluster.SetGroup(ref, aws.NodeGroupOf(class))
@@ -103,7 +103,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	case errors.Is(err, cloud.ErrClassNotReady):
 		k.offerNothing(ref, err.Error())
 		return k.oldIn(ref), resolveErr
-	case err != nil: // what was offered before is still right, more or less
+	case err != nil: // the previous offer is still approximately right
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
 	k.o.Cluster.SetCatalog(ref, offered, "")
@@ -124,7 +124,7 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	return k.oldIn(ref), resolveErr
 }
 
-// offerReservations says which capacity reservations a class selects, and what they have free.
+// offerReservations sets which capacity reservations a class selects, and what they have free.
 func (k *classReconciler) offerReservations(ctx context.Context, ref cloud.ClassRef) error {
 	p, ok := k.o.Provider.(cloud.Reserver)
 	if !ok {
@@ -138,7 +138,7 @@ func (k *classReconciler) offerReservations(ctx context.Context, ref cloud.Class
 	return nil
 }
 
-// offerPlacement says over what the instances of a class are distributed.
+// offerPlacement sets the labels over whose values the instances of a class are distributed.
 func (k *classReconciler) offerPlacement(ctx context.Context, ref cloud.ClassRef) error {
 	p, ok := k.o.Provider.(cloud.Placer)
 	if !ok {
@@ -152,7 +152,7 @@ func (k *classReconciler) offerPlacement(ctx context.Context, ref cloud.ClassRef
 	return nil
 }
 
-// offerNothing says why a class offers nothing.
+// offerNothing records why a class offers nothing.
 func (k *classReconciler) offerNothing(ref cloud.ClassRef, why string) {
 	k.o.Cluster.SetCatalog(ref, nil, why)
 	k.o.Cluster.SetSubnets(ref, nil)
@@ -168,7 +168,7 @@ func (k *classReconciler) touchPools(ref cloud.ClassRef) {
 	}
 }
 
-// stamp writes finalizer and hash if they are not there, and gives the object with them.
+// stamp writes the finalizer and the hash if they are missing, and returns the object with them.
 func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handle,
 	before client.Object,
 ) (client.Object, error) {
@@ -199,7 +199,7 @@ func (k *classReconciler) stamp(ctx context.Context, ref cloud.ClassRef, h handl
 	return object, nil
 }
 
-// hashOf is the hash annotation of a class, "" for none.
+// hashOf returns the hash annotation of a class, "" for none.
 func (k *classReconciler) hashOf(class *ec2v1.EC2NodeClass) string {
 	if h, ok := k.o.Provider.(Hasher); ok {
 		return h.ClassHash(class)
@@ -207,7 +207,7 @@ func (k *classReconciler) hashOf(class *ec2v1.EC2NodeClass) string {
 	return class.Hash(nil)
 }
 
-// isOld reports whether the cloud has to be asked what a class stands for.
+// isOld reports whether a class must be resolved again.
 func (k *classReconciler) isOld(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -216,7 +216,7 @@ func (k *classReconciler) isOld(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) b
 		!k.o.Clock.Now().Before(r.until)
 }
 
-// isOther reports whether a class has another spec than when the cloud was asked what it stands for.
+// isOther reports whether the spec of a class has changed since it was resolved.
 func (k *classReconciler) isOther(ref cloud.ClassRef, object client.Object) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -224,7 +224,7 @@ func (k *classReconciler) isOther(ref cloud.ClassRef, object client.Object) bool
 	return ok && (r.uid != object.GetUID() || r.generation != object.GetGeneration())
 }
 
-// oldIn is how long what is known of a class counts, at most Refresh.
+// oldIn returns how long the resolution of a class remains valid, at most Refresh.
 func (k *classReconciler) oldIn(ref cloud.ClassRef) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,15 +240,15 @@ func (k *classReconciler) noteResolved(ref cloud.ClassRef, class *ec2v1.EC2NodeC
 	k.resolved[ref] = resolution{class.UID, class.Generation, notReady(class) == "", k.o.Clock.Now().Add(k.o.Refresh)}
 }
 
-// forget has the cloud asked anew.
+// forget makes the next reconciliation resolve a class anew.
 func (k *classReconciler) forget(ref cloud.ClassRef) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.resolved, ref)
 }
 
-// resolve finds out what a class stands for, unless that is known, and writes its status: after a failure what could be
-// found out.
+// resolve resolves a class in the cloud, unless it is still resolved, and writes its status: after a failure, as far
+// as it could be resolved.
 func (k *classReconciler) resolve(ctx context.Context, ref cloud.ClassRef, h handle,
 	before client.Object,
 ) (*ec2v1.EC2NodeClass, error) {
@@ -276,7 +276,7 @@ func (k *classReconciler) resolve(ctx context.Context, ref cloud.ClassRef, h han
 	return class, err
 }
 
-// judgeLaunches says on a class whether launches fail, and for which pools.
+// judgeLaunches writes on a class whether launches fail, and for which pools.
 func (k *classReconciler) judgeLaunches(ref cloud.ClassRef, class *ec2v1.EC2NodeClass) {
 	found := class.StatusConditions(opstatus.WithObservedOnly())
 	var pools []string
@@ -297,11 +297,11 @@ func (k *classReconciler) judgeLaunches(ref cloud.ClassRef, class *ec2v1.EC2Node
 	found.SetFalse(translate.ConditionLaunchSucceeded, reason, message)
 }
 
-// notReady returns why a class cannot be used, by the first of its conditions that says so; "" if it can.
+// notReady returns why a class cannot be used, according to the first of its conditions that says so; "" if it can.
 func notReady(class *ec2v1.EC2NodeClass) string {
 	kind := class.Kind
 	if kind == "" {
-		kind = classKind // objects from a cache do not say
+		kind = classKind // objects from a cache lack it
 	}
 	root := conditions.Of(class, opstatus.ConditionReady)
 	if root != nil && root.Status == metav1.ConditionTrue {
@@ -320,7 +320,7 @@ func notReady(class *ec2v1.EC2NodeClass) string {
 	return fmt.Sprintf("%s %q is not resolved yet", kind, class.Name)
 }
 
-// finalize releases a class that no claim uses, once the cloud has forgotten it.
+// finalize releases a class that no claim uses, after removing what was created for it in the cloud.
 func (k *classReconciler) finalize(ctx context.Context, ref cloud.ClassRef, h handle,
 	before client.Object,
 ) (time.Duration, error) {
@@ -345,7 +345,8 @@ func (k *classReconciler) finalize(ctx context.Context, ref cloud.ClassRef, h ha
 	return 0, nil
 }
 
-// afterEnd has the cloud forget a class that is gone and had no finalizer, when no claim uses it any more.
+// afterEnd removes what was created in the cloud for a deleted class that had no finalizer, once no claim uses the
+// class.
 func (k *classReconciler) afterEnd(ctx context.Context, ref cloud.ClassRef, h handle) (time.Duration, error) {
 	class := h.remembered(ref.Name)
 	if class == nil {
@@ -374,7 +375,7 @@ func (k *classReconciler) forgetInCloud(ctx context.Context, ref cloud.ClassRef,
 	return nil
 }
 
-// users returns the names of the claims of a class.
+// users returns the names of the claims that use a class.
 func (k *classReconciler) users(ref cloud.ClassRef) []string {
 	var users []string
 	for _, c := range k.o.Cluster.Claims() {

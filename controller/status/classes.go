@@ -15,13 +15,13 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 )
 
-// Group and kind of the classes that are always there.
+// Group and kind of the classes that are always supported.
 const (
 	classGroup = "karpenter.k8s.aws"
 	classKind  = "EC2NodeClass"
 )
 
-// Classes reads node classes from the cache, or as they were just written.
+// Classes reads node classes from the cache, or as they were just written, if that is newer.
 type Classes struct {
 	ctx     context.Context
 	reader  client.Reader
@@ -29,8 +29,8 @@ type Classes struct {
 	handles map[schema.GroupKind]handle
 }
 
-// NewClasses returns Classes of EC2NodeClasses and further kinds. Reads wait until the cache is filled or ctx is
-// done: event handlers read classes, and a cache ends only after its handlers have returned.
+// NewClasses returns Classes for EC2NodeClasses and further kinds. Reads wait until the cache is filled or ctx is
+// done: event handlers read classes, and a cache stops only after its handlers have returned.
 func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Classes {
 	c := &Classes{ctx: ctx, reader: reader, handles: map[schema.GroupKind]handle{{
 		Group: classGroup,
@@ -43,7 +43,7 @@ func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Cla
 }
 
 // Get returns the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know it
-// yet. It must not be modified. What stands for something else has that kind in its type.
+// yet. It must not be modified. If it stands for another kind, its type has that kind.
 func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	h := c.handle(ref)
 	if h == nil {
@@ -56,8 +56,8 @@ func (c *Classes) Get(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	return h.view(object)
 }
 
-// Refresh reads a class from the API server itself: Get shows afterwards what was written before. If that fails, the
-// cache has to do.
+// Refresh reads a class from the API server itself, so that Get then returns what was written before. If that fails,
+// the cache has to do.
 func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.ClassRef) {
 	h := c.handle(ref)
 	if h == nil {
@@ -69,7 +69,7 @@ func (c *Classes) Refresh(ctx context.Context, api client.Reader, ref cloud.Clas
 	}
 }
 
-// handle returns the handle of a reference's kind; nil if the kind is not known.
+// handle returns the handle of a reference's kind; nil if the kind is unknown.
 func (c *Classes) handle(ref cloud.ClassRef) handle {
 	return c.handles[schema.GroupKind{Group: ref.Group, Kind: ref.Kind}]
 }
@@ -83,7 +83,7 @@ func (c *Classes) object(ref cloud.ClassRef) client.Object {
 	return c.wrote.Newest(o)
 }
 
-// unknown says why a reference to an unknown kind cannot be followed.
+// unknown returns the message for a reference to an unknown kind.
 func (c *Classes) unknown(ref cloud.ClassRef) string {
 	var known []string
 	for k := range c.handles {
@@ -94,10 +94,10 @@ func (c *Classes) unknown(ref cloud.ClassRef) string {
 		strings.Join(known, " or "))
 }
 
-// title names a class for people.
+// title names a class in messages.
 func title(ref cloud.ClassRef) string { return fmt.Sprintf("%s %q", ref.Kind, ref.Name) }
 
-// keyOf and refOf are a reference as one word.
+// keyOf and refOf convert a reference to a queue key and back.
 func keyOf(ref cloud.ClassRef) string { return ref.Group + "/" + ref.Kind + "/" + ref.Name }
 
 func refOf(key string) cloud.ClassRef {

@@ -13,23 +13,24 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
-// ConditionAnnotationsValid says of a NodePool with annotations of ours whether they can be read. While they cannot,
-// nothing of the pool is disrupted; launches go on, so the pool's readiness does not depend on it.
+// ConditionAnnotationsValid says whether the annotations with our prefix on a NodePool can be read. While they
+// cannot, no node of the pool is disrupted; launches continue, so the pool's readiness does not depend on it.
 const ConditionAnnotationsValid = "NodelessAnnotationsValid"
 
-// ConditionPreflightPassed is False on a NodePool some of whose nodes would take more pods than they have addresses
-// for; otherwise it is absent. Readiness does not depend on it.
+// ConditionPreflightPassed is False on a NodePool if some of its nodes would accept more pods than they have
+// addresses for; otherwise it is absent. Readiness does not depend on it.
 const ConditionPreflightPassed = "NodelessPreflightPassed"
 
-// ConditionPodNetworkReady is False on a NodePool some of whose nodes would have no ENIConfig that can be used, under
-// custom networking of the VPC CNI; otherwise it is absent. No node is launched in the zones that it names.
+// ConditionPodNetworkReady is False on a NodePool if some of its nodes would have no usable ENIConfig, under custom
+// networking of the VPC CNI, or no addresses for pods on Windows; otherwise it is absent. No node is launched in the
+// zones that it names.
 const ConditionPodNetworkReady = "NodelessPodNetworkReady"
 
-// ConditionWarmTargetsKept is False on a NodePool none of whose types can keep the warm targets of the VPC CNI;
-// otherwise it is absent. Nodes are launched all the same, and take every address that they can hold.
+// ConditionWarmTargetsKept is False on a NodePool if none of its types can keep the warm targets of the VPC CNI;
+// otherwise it is absent. Nodes are launched anyway, and take every address that they can hold.
 const ConditionWarmTargetsKept = "NodelessWarmTargetsKept"
 
-// clearCondition removes a condition. There is an error only for conditions on which readiness depends.
+// clearCondition removes a condition. Clear fails only for conditions on which readiness depends.
 func clearCondition(pool *karpv1.NodePool, kind string) {
 	_ = pool.StatusConditions(opstatus.WithObservedOnly()).Clear(kind)
 }
@@ -56,7 +57,7 @@ func (p *poolReconciler) judgeAnnotations(pool *karpv1.NodePool) {
 	pool.StatusConditions(opstatus.WithObservedOnly()).SetTrue(ConditionAnnotationsValid)
 }
 
-// judgeKeys sets the condition on requirements with keys that nobody knows.
+// judgeKeys sets the condition about requirements with unknown keys.
 func (p *poolReconciler) judgeKeys(pool *karpv1.NodePool) {
 	var unknown []string
 	for _, u := range translate.UnknownKeys(pool) {
@@ -84,18 +85,19 @@ func (p *poolReconciler) judgePreflight(pool *karpv1.NodePool) {
 	if p.o.Preflight == model.Enforce {
 		what = "none is launched, and nodes that have drifted stay until others can take their pods (--preflight=enforce)"
 	}
-	p.setFalse(pool, ConditionPreflightPassed, "PodsWithoutAddress", found+"; "+what+". Let DaemonSet "+
-		"kube-system/aws-node give more (ENABLE_PREFIX_DELEGATION), or lower spec.kubelet.maxPods of the node class")
+	p.setFalse(pool, ConditionPreflightPassed, "PodsWithoutAddress", found+"; "+what+". Give nodes more "+
+		"addresses (ENABLE_PREFIX_DELEGATION of DaemonSet kube-system/aws-node), or lower spec.kubelet.maxPods of the node "+
+		"class")
 }
 
 // judgePodNetwork sets the condition ConditionPodNetworkReady.
 func (p *poolReconciler) judgePodNetwork(pool *karpv1.NodePool) {
-	problems := p.o.Cluster.PodNetworkProblems(pool.Name)
+	reason, problems := p.o.Cluster.PodNetworkProblems(pool.Name)
 	if len(problems) == 0 {
 		clearCondition(pool, ConditionPodNetworkReady)
 		return
 	}
-	p.setFalse(pool, ConditionPodNetworkReady, "ENIConfigUnusable", "pods of its nodes get no addresses, and none is "+
+	p.setFalse(pool, ConditionPodNetworkReady, reason, "pods of its nodes get no addresses, and none is "+
 		"launched there: "+strings.Join(problems, ". "))
 }
 
@@ -108,7 +110,7 @@ func (p *poolReconciler) judgeWarmTargets(pool *karpv1.NodePool) {
 	clearCondition(pool, ConditionWarmTargetsKept)
 }
 
-// judgeLaunches says on a pool whether its last launch failed: see translate.ConditionLaunchSucceeded.
+// judgeLaunches writes on a pool whether its last launch failed: see translate.ConditionLaunchSucceeded.
 func (p *poolReconciler) judgeLaunches(pool *karpv1.NodePool) {
 	f, failed := p.o.Cluster.LaunchFailure(pool.Name)
 	if !failed {

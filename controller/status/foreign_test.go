@@ -28,7 +28,8 @@ import (
 
 var labClass = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "LabClass"}
 
-// labKind is a kind of node class whose objects say nothing: they stand for what every region is furnished with.
+// labKind is a kind of node class whose objects have no spec of their own: they stand for the resources that every
+// region has.
 func labKind() status.Kind {
 	tags := map[string]string{"karpenter.sh/discovery": "nodeless"}
 	return status.Kind{GroupVersionKind: labClass, Spec: func(*unstructured.Unstructured) ec2v1.EC2NodeClassSpec {
@@ -60,7 +61,7 @@ func labCRD() *apiextensionsv1.CustomResourceDefinition {
 	}
 }
 
-// A pod, a pool and a class of a kind that is not AWS's: the pod runs on a machine that the pool's requirement on a
+// A pod, a pool and a class of a kind that is not AWS's: the pod runs on a node that the pool's requirement on a
 // label of the laboratory allows.
 func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	ctx := context.Background()
@@ -114,7 +115,7 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	if c := ready(class); c["status"] != "True" || c["observedGeneration"] != class.GetGeneration() {
 		t.Errorf("the class says %v", c)
 	}
-	// When the class and its last machine have gone, the region has forgotten it too.
+	// When the class and its last node are gone, the region has no trace of it either.
 	for _, o := range []client.Object{class, pod, pool} {
 		if err := api.Delete(ctx, o, client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
@@ -132,7 +133,7 @@ func TestAClassOfAnotherKindGivesMachines(t *testing.T) {
 	})
 }
 
-// ready is the condition Ready.
+// ready returns the condition Ready.
 func ready(class *unstructured.Unstructured) map[string]any {
 	list, _, _ := unstructured.NestedSlice(class.Object, "status", "conditions")
 	for _, c := range list {

@@ -3,24 +3,24 @@ package status
 import (
 	"slices"
 
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	opstatus "github.com/awslabs/operatorpkg/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/controller/cluster"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// A pool is judged by so many of its last launches, and by how many of them failed to become Nodes
+// A pool is judged by its last lastLaunches launches, and by how many of them failed to become Nodes
 // (sigs.k8s.io/karpenter/pkg/controllers/nodepool/registrationhealth).
 const (
 	lastLaunches   = 4
 	failedLaunches = 2
 )
 
-// health is how the last launches of a pool went.
+// health is the outcome of a pool's last launches.
 type health struct {
-	restored bool   // what an earlier process knew is among the outcomes
+	restored bool   // the outcomes include what an earlier process knew
 	outcomes []bool // oldest first; true: its Node was registered
 	reason   string // of the last failure
 	message  string
@@ -31,7 +31,7 @@ func (h *health) add(outcomes ...bool) {
 	h.outcomes = h.outcomes[max(0, len(h.outcomes)-lastLaunches):]
 }
 
-// verdict returns the status of the condition: Unknown while there was no launch.
+// verdict returns the status of the condition: Unknown before the first launch.
 func (h *health) verdict() metav1.ConditionStatus {
 	failed := 0
 	for _, ok := range h.outcomes {
@@ -48,7 +48,7 @@ func (h *health) verdict() metav1.ConditionStatus {
 	return metav1.ConditionTrue
 }
 
-// restore takes over what the condition says of launches that an earlier process saw. They came first.
+// restore adds, before the known outcomes, what the condition says about launches that an earlier process saw.
 func (h *health) restore(c *opstatus.Condition) {
 	if h.restored {
 		return
@@ -68,7 +68,8 @@ func (h *health) restore(c *opstatus.Condition) {
 	h.add(since...)
 }
 
-// registered notes whether the instance of a claim became a Node in time, and reports whether the claim's pool owns it.
+// registered records whether the instance of a claim became a Node in time, and reports whether the claim's pool owns
+// it.
 func (p *poolReconciler) registered(claim *karpv1.NodeClaim, yes bool) bool {
 	i := slices.IndexFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" })
 	if i < 0 {
@@ -95,11 +96,11 @@ func failure(claim *karpv1.NodeClaim) (reason, message string) {
 	return launched.Reason, launched.Message
 }
 
-// judgeHealth sets the condition NodeRegistrationHealthy. A pool or class that was changed has yet to prove itself.
-func (p *poolReconciler) judgeHealth(pool *karpv1.NodePool) {
+// judgeHealth sets the condition NodeRegistrationHealthy. A changed pool or class has yet to prove itself; class
+// may be nil.
+func (p *poolReconciler) judgeHealth(pool *karpv1.NodePool, class *ec2v1.EC2NodeClass) {
 	const kind = karpv1.ConditionTypeNodeRegistrationHealthy
 	found, was := pool.StatusConditions(), conditions.Of(pool, kind)
-	class := p.o.Classes.Get(cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stateOf(pool.Name, pool.UID)

@@ -14,29 +14,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kind is a kind of node class besides EC2NodeClass. Its instances are EC2's too: an object of it stands for an
-// EC2NodeClass that exists in memory only, and shows of its status the condition Ready.
+// Kind is a kind of node class besides EC2NodeClass. Its instances are EC2's, too: an object of the kind stands for
+// an EC2NodeClass that exists only in memory, and shows only the condition Ready of its status.
 type Kind struct {
 	schema.GroupVersionKind
-	// Spec returns what an object of the kind stands for. It must not modify the object.
+	// Spec returns the spec of the EC2NodeClass that an object of the kind stands for. It must not modify the object.
 	Spec func(object *unstructured.Unstructured) ec2v1.EC2NodeClassSpec
 }
 
-// handle works with the objects of one kind. It does not modify those that it is given.
+// handle works with the objects of one kind. It does not modify the objects passed to it.
 type handle interface {
 	// empty returns an object to read into and to watch.
 	empty() client.Object
-	// view returns what an object stands for, with all that is known of it; nobody may modify it.
+	// view returns the class that an object stands for, with everything known about it; it must not be modified.
 	view(client.Object) *ec2v1.EC2NodeClass
-	// draft returns what an object stands for, to be resolved: the caller's own copy.
+	// draft returns a copy of the class that an object stands for, to be resolved.
 	draft(client.Object) *ec2v1.EC2NodeClass
-	// settled returns a copy of the object that says what its draft has become.
+	// settled returns a copy of the object that shows the result of resolving its draft.
 	settled(object client.Object, draft *ec2v1.EC2NodeClass, now metav1.Time) client.Object
-	// finalizer returns what is on objects as long as the cloud knows of them; "" = none.
+	// finalizer returns the finalizer that objects have as long as something exists for them in the cloud; "" = none.
 	finalizer() string
-	// hashed reports whether objects carry the hash of what they stand for.
+	// hashed reports whether objects carry the hash of the class they stand for.
 	hashed() bool
-	// remembered returns the class that a removed object stood for; nil if nothing is known of it, or needs to be.
+	// remembered returns the class that a deleted object stood for; nil if it is unknown, or not needed.
 	remembered(name string) *ec2v1.EC2NodeClass
 	forget(types.UID)
 }
@@ -63,7 +63,7 @@ func (ec2Kind) remembered(string) *ec2v1.EC2NodeClass { return nil }
 func (ec2Kind) forget(types.UID) {}
 
 // foreignKind remembers what its objects, which have no field for it, were resolved to. It writes nothing on them
-// that they say already, and no finalizer: they belong to somebody else.
+// that they already say, and no finalizer: they belong to others.
 type foreignKind struct {
 	Kind
 	mu    sync.Mutex
@@ -83,10 +83,10 @@ func (k *foreignKind) empty() client.Object {
 	return o
 }
 
-// view takes the condition Ready from the object itself: somebody else may have written that it is not ready.
+// view takes the condition Ready from the object itself: others may have written that it is not ready.
 func (k *foreignKind) view(o client.Object) *ec2v1.EC2NodeClass {
 	class, serial := k.stands(o)
-	// Whoever keeps what follows from a class keeps it by version; here the status has one of its own.
+	// Results that follow from a class are cached by its version; here the status has a version of its own.
 	class.ResourceVersion += "/" + serial
 	class.Status.Conditions = slices.DeleteFunc(class.Status.Conditions, isReady)
 	for _, c := range conditionsOf(o) {
@@ -178,7 +178,7 @@ func (k *foreignKind) forget(uid types.UID) {
 
 func isReady(c opstatus.Condition) bool { return c.Type == opstatus.ConditionReady }
 
-// conditionsOf are an object's conditions; what does not read as some is left out.
+// conditionsOf returns an object's conditions, without those that cannot be read.
 func conditionsOf(o client.Object) []opstatus.Condition {
 	var object struct {
 		Status struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws"
 )
 
-// nodeClassKind is NodeClass of EKS Auto Mode, which stands for an EC2NodeClass and has room for its status.
+// nodeClassKind is NodeClass of EKS Auto Mode, which stands for an EC2NodeClass and can hold its status.
 type nodeClassKind struct{}
 
 // AddNodeClass adds the kind NodeClass of EKS Auto Mode. Call it before Classes are used.

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// overlayReconciler writes into the conditions of NodeOverlays what is wrong with them.
+// overlayReconciler writes the verdicts on NodeOverlays into their conditions.
 type overlayReconciler struct {
 	o     *Options
 	queue *workqueue.Queue

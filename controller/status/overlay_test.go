@@ -24,7 +24,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// overlayRegion is a cloud that sells two types and notes what it is asked for; its machines never come.
+// overlayRegion is a cloud that sells two types and records launch requests; its instances never register.
 type overlayRegion struct{ asked chan cloud.LaunchRequest }
 
 func (r overlayRegion) Name() string { return "memory" }
@@ -125,7 +125,8 @@ func TestOverlaysDecideWhatIsLaunched(t *testing.T) {
 			t.Errorf("%v lacks %q", err, want)
 		}
 	}
-	// The overlays make the dearer type the cheaper one and give it what the pod asks for; one says the same as another.
+	// The overlays make the more expensive type the cheaper one and give it the resource that the pod requests; one
+	// conflicts with another.
 	create(overlay("contract", "0.01", "", "", "m5.large"), overlay("device", "", "", "2", "c5.large", "m5.large"),
 		overlay("another", "0.5", "", "", "m5.large"))
 	class := &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -202,7 +203,7 @@ func TestOverlaysDecideWhatIsLaunched(t *testing.T) {
 		}
 	}
 
-	// Without its rival, the overlay that was left out counts.
+	// Without its rival, the overlay that was left out applies.
 	if err := api.Delete(ctx, overlay("contract", "", "", "")); err != nil {
 		t.Fatal(err)
 	}

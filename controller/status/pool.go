@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	opstatus "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// poolPause is how long after a write a pool's status is not written again.
+// poolPause is the minimum time between two writes of a pool's status.
 const poolPause = time.Second
 
 // poolReconciler maintains the hash, conditions and sums of NodePools.
@@ -34,7 +35,7 @@ type poolReconciler struct {
 	state map[string]*poolState // by name
 }
 
-// poolState is what is remembered of one pool.
+// poolState is the state kept for one pool.
 type poolState struct {
 	uid     types.UID
 	written time.Time // when its status was last written
@@ -45,7 +46,7 @@ func newPoolReconciler(o *Options) *poolReconciler {
 	return &poolReconciler{o: o, queue: workqueue.New("NodePool status", o.Clock, o.Log), state: map[string]*poolState{}}
 }
 
-// reconcile brings one NodePool up to date.
+// reconcile updates one NodePool.
 func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	if wait := p.pause(name); wait > 0 {
 		return wait, nil
@@ -66,12 +67,14 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 	p.validate(ctx, pool)
 	p.judgeAnnotations(pool)
 	p.judgeKeys(pool)
-	p.judgeHealth(pool)
+	// Read once: a generation that sum records has been judged.
+	class := p.o.Classes.Get(cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef))
+	p.judgeHealth(pool, class)
 	p.judgeLaunches(pool)
 	p.judgePreflight(pool)
 	p.judgePodNetwork(pool)
 	p.judgeWarmTargets(pool)
-	p.sum(pool)
+	p.sum(pool, class)
 	changed, err := p.wrote.PatchStatus(ctx, p.o.Client, before, pool)
 	if changed {
 		p.mu.Lock()
@@ -81,7 +84,7 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 	return 0, client.IgnoreNotFound(err)
 }
 
-// stateOf returns what is remembered of a pool; p.mu is held.
+// stateOf returns the state of a pool, a new one if there is none; p.mu must be held.
 func (p *poolReconciler) stateOf(name string, uid types.UID) *poolState {
 	s := p.state[name]
 	if s == nil || s.uid != uid {
@@ -91,7 +94,7 @@ func (p *poolReconciler) stateOf(name string, uid types.UID) *poolState {
 	return s
 }
 
-// pause returns how long a pool's status is still left alone.
+// pause returns how long a pool's status must not be written yet.
 func (p *poolReconciler) pause(name string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +110,7 @@ func (p *poolReconciler) forget(name string) {
 	delete(p.state, name)
 }
 
-// stamp writes a pool's hash on it, and has its claims carry hashes that can be compared with it.
+// stamp writes a pool's hash on it, and makes its claims carry hashes that can be compared with it.
 func (p *poolReconciler) stamp(ctx context.Context, pool *karpv1.NodePool) error {
 	before := pool.DeepCopy()
 	s := stamp{
@@ -134,7 +137,7 @@ func (p *poolReconciler) validate(ctx context.Context, pool *karpv1.NodePool) {
 	found := pool.StatusConditions()
 	err := pool.RuntimeValidate(ctx)
 	if err != nil {
-		err = fmt.Errorf("spec.template: %w", err) // all that it looks at is there
+		err = fmt.Errorf("spec.template: %w", err) // RuntimeValidate checks only that part
 	} else {
 		_, err = p.o.Cluster.Names().Pool(pool, translate.PoolState{Now: p.o.Clock.Now()})
 	}
@@ -175,8 +178,8 @@ func (p *poolReconciler) classVerdict(pool *karpv1.NodePool) (reason, message st
 	return "NodeClassNotReady", why
 }
 
-// sum adds up what the pool's nodes have.
-func (p *poolReconciler) sum(pool *karpv1.NodePool) {
+// sum writes the totals of the pool's nodes, and the generation of its class, which may be nil.
+func (p *poolReconciler) sum(pool *karpv1.NodePool, class *ec2v1.EC2NodeClass) {
 	used, nodes := p.o.Cluster.PoolUsage(pool.Name)
 	list := p.o.Cluster.Names().ResourceList(used)
 	for _, name := range []corev1.ResourceName{
@@ -189,7 +192,7 @@ func (p *poolReconciler) sum(pool *karpv1.NodePool) {
 	}
 	list[corev1.ResourceName("nodes")] = *resource.NewQuantity(nodes, resource.DecimalSI)
 	pool.Status.Resources, pool.Status.Nodes = list, &nodes
-	if class := p.o.Classes.Get(cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef)); class != nil {
+	if class != nil {
 		pool.Status.NodeClassObservedGeneration = class.Generation
 	}
 }

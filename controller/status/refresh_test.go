@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// late is a cache that has not heard of what happened after.
+// late is a cache that has not received the latest changes.
 type late struct {
 	client.Reader
 	class *ec2v1.EC2NodeClass

@@ -12,13 +12,13 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// stamp is a hash that a pool or class and the claims made from it carry, and the version of how it is computed.
+// stamp is a hash carried by a pool or class and by the claims made from it, and the version of its computation.
 type stamp struct {
 	hashKey, versionKey string
 	hash, version       string
 }
 
-// on puts the stamp on an object.
+// on writes the stamp on an object.
 func (s stamp) on(o client.Object) {
 	annotations := maps.Clone(o.GetAnnotations())
 	if annotations == nil {
@@ -28,10 +28,10 @@ func (s stamp) on(o client.Object) {
 	o.SetAnnotations(annotations)
 }
 
-// restamp gives claims a hash of the present version, since hashes of different versions cannot be compared. A claim
-// that has drifted stays so: whether it still has cannot be known (Karpenter: designs/drift-hash-versioning.md). A
-// claim that carries this version keeps its hash: whoever writes a pool from a file or an own copy removes the
-// annotations of the pool together with a change that makes its claims drift.
+// restamp gives claims a hash of the current version, since hashes of different versions cannot be compared. A
+// drifted claim stays drifted: whether it still has drifted cannot be known (Karpenter:
+// designs/drift-hash-versioning.md). A claim that carries this version keeps its hash: a user who writes a pool from
+// a file or a copy may remove the pool's annotations in the same update as a change that must make its claims drift.
 func (s stamp) restamp(ctx context.Context, o *Options, ours func(*karpv1.NodeClaim) bool) error {
 	for _, claim := range o.Cluster.Claims() {
 		if claim.DeletionTimestamp != nil || !ours(claim) || claim.Annotations[s.versionKey] == s.version {

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// annotated changes annotations of an object.
+// annotated changes an object's annotations.
 func (s *story) annotated(o client.Object, pairs ...string) {
 	s.Helper()
 	planetest.Eventually(s, "annotations are written", func(ctx context.Context) error {
@@ -32,7 +32,7 @@ func (s *story) annotated(o client.Object, pairs ...string) {
 	})
 }
 
-// carries waits for annotations of a claim and that it has not drifted.
+// carries waits until a claim has the annotations, and checks that it has not drifted.
 func (s *story) carries(c *karpv1.NodeClaim, pairs ...string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("%s carries %v", c.Name, pairs), func(ctx context.Context) error {
@@ -51,7 +51,7 @@ func (s *story) carries(c *karpv1.NodeClaim, pairs ...string) {
 	})
 }
 
-// Another way to hash is no reason to replace machines.
+// A new hash version is no reason to replace nodes.
 func TestHashesOfAnotherVersionAreRenewed(t *testing.T) {
 	s := tell(t)
 	c := class("renewed")
@@ -74,7 +74,7 @@ func TestHashesOfAnotherVersionAreRenewed(t *testing.T) {
 		ec2v1.AnnotationEC2NodeClassHash, c.Hash(nil), ec2v1.AnnotationEC2NodeClassHashVersion, ec2v1.EC2NodeClassHashVersion)
 }
 
-// `kubectl replace` from a file takes the annotations of the pool away and changes its template in one write.
+// `kubectl replace` from a file removes the pool's annotations and changes its template in one write.
 func TestAPoolThatLosesItsHashWithAChangeLetsItsMachinesDrift(t *testing.T) {
 	s := tell(t)
 	c := class("replaced")

@@ -32,14 +32,15 @@ type Catalog interface {
 	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
 }
 
-// Resolver fills in the status of the caller's copy of a class. An error is a failure that may pass.
+// Resolver fills in the status of the caller's copy of a class. An error is a failure that may be transient.
 type Resolver interface {
 	Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Hasher knows by which hash a class and the claims made from it are compared; that of others is the class's own.
+// Hasher provides the hash with which a class is compared with the claims made from it; without a Hasher, the class's
+// own.
 type Hasher interface {
-	// ClassHash returns "" for a class that has no hash, since it is invalid.
+	// ClassHash returns "" for a class that is invalid and therefore has no hash.
 	ClassHash(class *ec2v1.EC2NodeClass) string
 }
 
@@ -48,24 +49,25 @@ type Finalizer interface {
 	Finalize(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Options are what a Controller needs.
+// Options configure a Controller.
 type Options struct {
-	// Provider offers instance types. If it is a Resolver, Hasher and Finalizer too, it serves classes as one.
+	// Provider offers instance types. If it is also a Resolver, Hasher or Finalizer, it serves classes as one.
 	Provider Catalog
-	Classes  *Classes        // required; the provider reads it too
+	Classes  *Classes        // required; the provider reads it, too
 	Cache    cache.Cache     // required
 	Client   client.Client   // required; must read from the API server itself
 	Cluster  *cluster.State  // required
 	Recorder events.Recorder // required
 	// OnClass is called for each class that changed; may be nil.
 	OnClass func(cloud.ClassRef)
-	// Preflight says whether pools are told that nodes would take more pods than they have addresses for.
+	// Preflight says whether pools report nodes that would accept more pods than they have addresses for.
 	Preflight model.Preflight
-	// Networks says that the cluster has ENIConfigs.
-	Networks bool
-	// Overlays has the conditions of NodeOverlays maintained.
+	// Networks says that the cluster has ENIConfigs, and therefore the VPC CNI; WindowsIPAM says that the latter's
+	// ConfigMap is watched.
+	Networks, WindowsIPAM bool
+	// Overlays enables the conditions of NodeOverlays.
 	Overlays bool
-	// Refresh is how often the cloud is asked again what a class stands for; default a minute.
+	// Refresh is how often classes are resolved again in the cloud; default a minute.
 	Refresh time.Duration
 	Clock   clock.Clock  // default the real one
 	Log     *slog.Logger // default slog.Default
@@ -108,6 +110,9 @@ func New(ctx context.Context, o Options) (*Controller, error) {
 	if o.Networks {
 		watches = append(watches, watch{&vpccni.ENIConfig{}, func(client.Object) { c.networkChanged() }})
 	}
+	if o.WindowsIPAM {
+		watches = append(watches, watch{&corev1.ConfigMap{}, func(client.Object) { c.networkChanged() }})
+	}
 	for kind, h := range o.Classes.handles {
 		watches = append(watches, watch{h.empty(), func(object client.Object) {
 			ref := cloud.ClassRef{Group: kind.Group, Kind: kind.Kind, Name: object.GetName()}
@@ -141,15 +146,15 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// Decided has the statuses that follow from the newest snapshot written.
+// Decided updates the statuses that follow from the newest snapshot.
 func (c *Controller) Decided() {
 	if c.overlays != nil {
 		c.overlays.enqueueAll()
 	}
 }
 
-// Registered notes whether the instance of a claim became a Node in time. Claims that their pool does not own do not
-// count.
+// Registered records whether the instance of a claim became a Node in time. Claims that their pool does not own do
+// not count.
 func (c *Controller) Registered(claim *karpv1.NodeClaim, yes bool) {
 	if !c.pools.registered(claim, yes) {
 		return
@@ -173,7 +178,7 @@ func (c *Controller) claimChanged(o client.Object) {
 	claim := o.(*karpv1.NodeClaim)
 	if pool := claim.Labels[karpv1.NodePoolLabelKey]; pool != "" {
 		c.pools.queue.Add(pool)
-		c.pools.queue.After(pool, time.Second) // the cluster state, which sums up, may hear of it later
+		c.pools.queue.After(pool, time.Second) // the cluster state, which sums up, may observe it later
 	}
 	if ref := cluster.ClassRef(claim.Spec.NodeClassRef); claim.DeletionTimestamp != nil && ref.Name != "" {
 		if class := c.classes.o.Classes.Get(ref); class != nil && class.DeletionTimestamp != nil {
@@ -188,7 +193,7 @@ func (c *Controller) nodeChanged(o client.Object) {
 	}
 }
 
-// daemonSetChanged has the pools told how many addresses nodes have when the VPC CNI's DaemonSet changes.
+// daemonSetChanged handles a change of the VPC CNI's DaemonSet, which decides how many addresses nodes have.
 func (c *Controller) daemonSetChanged(o client.Object) {
 	if o.GetNamespace() != metav1.NamespaceSystem || o.GetName() != facts.CNIContainer {
 		return
@@ -196,12 +201,12 @@ func (c *Controller) daemonSetChanged(o client.Object) {
 	c.networkChanged()
 }
 
-// networkChanged has the classes asked anew how many pods their nodes take and where these get addresses, and with them
-// their pools.
+// networkChanged reconciles the classes and their pools, since the number of pods that nodes accept and where these
+// get addresses may have changed.
 func (c *Controller) networkChanged() {
 	for _, pool := range c.pools.o.Cluster.NodePools() {
 		if ref := cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef); ref.Name != "" {
-			c.classes.queue.After(keyOf(ref), time.Second) // the cluster state may hear of it later
+			c.classes.queue.After(keyOf(ref), time.Second) // the cluster state may observe it later
 		}
 		c.pools.queue.After(pool.Name, time.Second)
 	}

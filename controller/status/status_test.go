@@ -28,12 +28,12 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// region is a cloud in memory: one type, and classes that are fine until told otherwise.
+// region is a cloud in memory with one type, where classes resolve unless bad is set.
 type region struct {
 	mu        sync.Mutex
 	machines  map[string]cloud.Instance
 	bad       string   // why no class can be resolved
-	finalized []string // classes
+	finalized []string // finalized classes
 }
 
 func size() model.Resources {
@@ -153,7 +153,7 @@ func tell(t *testing.T) *story {
 	return s
 }
 
-// create makes an object that goes at the test's end, finalizers and all.
+// create creates an object that is deleted at the end of the test, finalizers included.
 func (s *story) create(o client.Object) {
 	s.Helper()
 	if err := s.api.Create(context.Background(), o); err != nil {
@@ -181,7 +181,7 @@ func class(name string) *ec2v1.EC2NodeClass {
 	return c
 }
 
-// pool is one whose machines are left alone.
+// pool returns a NodePool whose nodes are never disrupted voluntarily.
 func pool(name, class string) *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Template.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
@@ -211,7 +211,7 @@ type conditioned interface {
 	opstatus.Object
 }
 
-// says waits until a condition has a status, a reason and words in its message.
+// says waits until a condition has the status and reason, and its message the words.
 func (s *story) says(o conditioned, kind string, want metav1.ConditionStatus, reason string, words ...string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("%s of %s is %s", kind, o.GetName(), want), func(ctx context.Context) error {
@@ -369,7 +369,7 @@ func TestAClassIsStampedAndGoesAfterItsClaims(t *testing.T) {
 	}
 }
 
-// What cannot be read of a pool's annotations is said on the pool; that stops no launches.
+// A pool reports annotations that cannot be parsed; they stop no launches.
 func TestAPoolSaysWhichAnnotationCannotBeRead(t *testing.T) {
 	s := tell(t)
 	s.create(class("wished"))
@@ -420,7 +420,7 @@ func TestAPoolSaysWhichAnnotationCannotBeRead(t *testing.T) {
 	})
 }
 
-// A requirement that restricts no instance costs money: the pool says so, and is used all the same.
+// A requirement that restricts no instance costs money: the pool reports it, and is used all the same.
 func TestAPoolSaysWhichRequirementRestrictsNothing(t *testing.T) {
 	s := tell(t)
 	s.create(class("trapped"))

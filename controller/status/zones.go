@@ -14,11 +14,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/workqueue"
 )
 
-// shiftInterval is how often the cloud is asked for zonal shifts
+// shiftInterval is how often the cloud is queried for zonal shifts
 // (github.com/aws/karpenter-provider-aws/pkg/controllers/zonalshift).
 const shiftInterval = 30 * time.Second
 
-// zoneReconciler tells the cluster state from which zones traffic is shifted away, and the NodePools in events.
+// zoneReconciler tells the cluster state from which zones traffic is shifted away, and records events on the
+// NodePools.
 type zoneReconciler struct {
 	o       *Options
 	source  cloud.ZoneShifter
@@ -40,7 +41,7 @@ func (z *zoneReconciler) run(ctx context.Context) {
 	z.queue.Run(ctx, 1, z.reconcile)
 }
 
-// reconcile asks the cloud, and comes again.
+// reconcile queries the cloud, and returns the delay until the next time.
 func (z *zoneReconciler) reconcile(ctx context.Context, _ string) (time.Duration, error) {
 	found, err := z.source.ShiftedZones(ctx)
 	if err != nil {
@@ -67,7 +68,7 @@ func (z *zoneReconciler) reconcile(ctx context.Context, _ string) (time.Duration
 	return shiftInterval, nil
 }
 
-// tell logs what has happened to a zone, and sends an event to the NodePools that may launch there.
+// tell logs a change of a zone, and records an event on the NodePools that may launch there.
 func (z *zoneReconciler) tell(s cloud.ShiftedZone, kind, reason, format string) {
 	z.o.Log.Info("zonal shift", "event", reason, "zone", s.Zone, "zoneID", s.ID, "until", s.Until)
 	for _, pool := range z.o.Cluster.NodePools() {
@@ -81,7 +82,7 @@ func (z *zoneReconciler) tell(s cloud.ShiftedZone, kind, reason, format string) 
 func launchesIn(pool *karpv1.NodePool, zone string) bool {
 	requirements, err := translate.Requirements(pool.Spec.Template.Spec.Requirements)
 	if err != nil {
-		return false // a condition of the pool says why
+		return false // a condition of the pool reports why
 	}
 	r, limited := requirements.Get(model.LabelZone)
 	return !limited || r.Has(zone)

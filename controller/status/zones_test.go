@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// shifts is a cloud that offers one type in two zones, and says which of them are shifted.
+// shifts is a cloud that reports which zones are shifted.
 type shifts struct{ zones []cloud.ShiftedZone }
 
 func (s *shifts) ShiftedZones(context.Context) ([]cloud.ShiftedZone, error) { return s.zones, nil }
@@ -46,8 +46,8 @@ func poolIn(name string, zones ...string) *karpv1.NodePool {
 	return p
 }
 
-// While a shift lasts, the zone's offerings are out, and pools that may launch there hear of its beginning and its end
-// once.
+// During a zonal shift the zone's offerings are unavailable, and pools that may launch there get one event at its
+// start and one at its end.
 func TestShiftedZonesAreOut(t *testing.T) {
 	source, heard := &shifts{}, &told{}
 	state := cluster.New(cluster.Options{Clock: clock.NewVirtual(time.Now())})

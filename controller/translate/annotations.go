@@ -24,27 +24,27 @@ const (
 	AnnotationWindows = ownPrefix + "disruption-windows"
 	// AnnotationWindowsFor are the reasons that the windows apply to, as in budgets[].reasons; default all.
 	AnnotationWindowsFor = ownPrefix + "disruption-windows-for"
-	// AnnotationMinimumSaving is what consolidation must save an hour for each node it removes: dollars, or percent of the
-	// node's price.
+	// AnnotationMinimumSaving is what consolidation must save per hour for each node it removes: dollars, or percent of
+	// the node's price.
 	AnnotationMinimumSaving = ownPrefix + "minimum-saving"
 	// AnnotationSoftExpireAfter is the age at which nodes are replaced under the budgets for drift.
 	AnnotationSoftExpireAfter = ownPrefix + "soft-expire-after"
-	// AnnotationMakeRoom has nodes replaced that have no room for a DaemonSet's pod.
+	// AnnotationMakeRoom enables the replacement of nodes that have no room for a DaemonSet's pod.
 	AnnotationMakeRoom = ownPrefix + "make-room-for-daemonsets"
-	// AnnotationWaitForJobs has consolidation wait for pods of Jobs that will end before moving them pays.
+	// AnnotationWaitForJobs makes consolidation wait for pods of Jobs that will end before moving them pays off.
 	AnnotationWaitForJobs = ownPrefix + "wait-for-jobs"
 	// AnnotationAhead says whether nodes of the pool may be launched before pods need them; default "true".
 	AnnotationAhead = ownPrefix + "ahead"
 )
 
-// minExpiry is the shortest AnnotationSoftExpireAfter: below it nodes would hardly do anything but start and stop.
+// minExpiry is the shortest AnnotationSoftExpireAfter: below it, nodes would do little but start and stop.
 const minExpiry = 10 * time.Minute
 
-// DisruptionAnnotations is what those annotations say.
+// DisruptionAnnotations holds the values of those annotations.
 type DisruptionAnnotations struct {
 	zone             *time.Location
 	windows          []schedule
-	binds            model.Window // set are its reasons alone
+	binds            model.Window // only its reasons are set
 	minSaving        model.Price
 	minSavingPercent int
 	softExpireAfter  time.Duration
@@ -52,7 +52,7 @@ type DisruptionAnnotations struct {
 	waitForJobs      bool
 }
 
-// reader reads the value of one annotation of a pool.
+// reader parses the value of one annotation of a pool.
 type reader func(w *DisruptionAnnotations, np *karpv1.NodePool, value string) error
 
 var readers = map[string]reader{
@@ -87,7 +87,7 @@ var readers = map[string]reader{
 }
 
 // ReadDisruptionAnnotations reads the annotations of a pool. The error names each one that cannot be read, its value
-// and what to write instead; the others are read all the same.
+// and what to write instead; the others are read anyway.
 func ReadDisruptionAnnotations(np *karpv1.NodePool) (DisruptionAnnotations, error) {
 	w := DisruptionAnnotations{zone: time.UTC, binds: model.Window{Empty: true, Drifted: true, Underused: true}}
 	var problems []string
@@ -113,13 +113,13 @@ func ReadDisruptionAnnotations(np *karpv1.NodePool) (DisruptionAnnotations, erro
 }
 
 // Ahead reports whether nodes of the pool may be launched, or replaced, before pods need them. They may not if the
-// annotation cannot be read; the pool says that.
+// annotation cannot be read, which the pool reports.
 func Ahead(np *karpv1.NodePool) bool {
 	value, said := np.Annotations[AnnotationAhead]
 	return !said || value == "true"
 }
 
-// HasDisruptionAnnotations reports whether the pool has annotations of ours.
+// HasDisruptionAnnotations reports whether the pool has annotations with our prefix.
 func HasDisruptionAnnotations(np *karpv1.NodePool) bool {
 	for key := range np.Annotations {
 		if strings.HasPrefix(key, ownPrefix) {
@@ -129,7 +129,7 @@ func HasDisruptionAnnotations(np *karpv1.NodePool) bool {
 	return false
 }
 
-// SameDisruptionAnnotations reports whether both have the same annotations of ours.
+// SameDisruptionAnnotations reports whether both pools have the same annotations with our prefix.
 func SameDisruptionAnnotations(a, b *karpv1.NodePool) bool {
 	own := func(of map[string]string) map[string]string {
 		out := maps.Clone(of)

@@ -27,7 +27,7 @@ func annotated(pairs ...string) *karpv1.NodePool {
 	return np
 }
 
-// policyAt is what the pool says of disruption at an instant.
+// policyAt returns the pool's disruption policy at an instant.
 func policyAt(t *testing.T, np *karpv1.NodePool, at string) model.DisruptionPolicy {
 	t.Helper()
 	now, err := time.Parse(time.RFC3339, at)
@@ -106,7 +106,7 @@ func TestWindowsGoByTheClockOnTheWall(t *testing.T) {
 	}
 }
 
-// A budget that blocks whole days blocks every hour of them, also of the day that has 25.
+// A budget that blocks whole days blocks every hour of them, including the day with 25 hours.
 func TestBudgetsGoByTheClockOnTheWall(t *testing.T) {
 	daily, day := "@daily", &metav1.Duration{Duration: 24 * time.Hour}
 	np := annotated(AnnotationTimeZone, "Europe/Berlin")
@@ -128,7 +128,7 @@ func TestBudgetsGoByTheClockOnTheWall(t *testing.T) {
 	}
 }
 
-// What changes next is never later than what has changed: at each instant before NextWindow the answer is the same.
+// NextWindow is never too late: at each instant before it, the window's state is unchanged.
 func TestNothingChangesBeforeTheNextWindow(t *testing.T) {
 	np := annotated(AnnotationTimeZone, "Europe/Berlin", AnnotationWindows, "30 2 * * * 90m; 0 23 * * sat 4h")
 	for _, from := range []time.Time{
@@ -163,7 +163,8 @@ func TestWishesAreRead(t *testing.T) {
 	}
 }
 
-// What cannot be read stops disruption, not launches, and says which annotation, what is there and what to write.
+// An annotation that cannot be parsed stops disruption, not launches; the message has the annotation, its value and
+// what to write.
 func TestWishesThatCannotBeRead(t *testing.T) {
 	for _, c := range []struct{ key, value, says string }{
 		{AnnotationTimeZone, "Middle/Earth", "Europe/Berlin"},

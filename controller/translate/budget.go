@@ -13,15 +13,16 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// allowed returns how many nodes of a pool the budgets allow to be disrupted at the same time for a reason: the minimum
-// over the active budgets that name the reason or none, percentages of total rounded up. Budgets that cannot be read
-// allow nothing, for any reason (karpenter.sh/docs/concepts/disruption). shown is the wall-clock time of the schedules.
+// allowed returns how many nodes of a pool the budgets allow to be disrupted at the same time for a reason: the
+// minimum over the active budgets that name the reason or none, with percentages of total rounded up. Budgets that
+// cannot be read allow nothing, for any reason (karpenter.sh/docs/concepts/disruption). shown is the wall-clock time
+// of the schedules.
 func allowed(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (int, error) {
 	_, least, err := strictest(budgets, reason, shown, total)
 	return least, err
 }
 
-// strictest is allowed with the index of the deciding budget, -1 if that is the default or none is active.
+// strictest is allowed with the index of the deciding budget, -1 if the default decides or no budget is active.
 func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown time.Time, total int) (at, least int,
 	err error,
 ) {
@@ -44,8 +45,8 @@ func strictest(budgets []karpv1.Budget, reason karpv1.DisruptionReason, shown ti
 }
 
 // Strictest names the budget of a pool that allows the fewest disruptions for a reason now, such as
-// "spec.disruption.budgets[0] (nodes: 10%)", and returns how many those are; "" if none sets a limit or the budgets
-// cannot be read.
+// "spec.disruption.budgets[0] (nodes: 10%)", and returns that number; "" if none sets a limit or the budgets cannot
+// be read.
 func Strictest(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, nodes int) (string, int) {
 	annotations, err := ReadDisruptionAnnotations(np)
 	if err != nil {
@@ -94,7 +95,7 @@ func budgetNodes(b *karpv1.Budget, shown time.Time, total int) (int, error) {
 	return nodes, nil
 }
 
-// scaled reads a number or a percentage of total, rounded up.
+// scaled parses a number or a percentage of total, rounded up.
 func scaled(text string, total int) (int, error) {
 	digits, percent := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(digits)
@@ -107,8 +108,9 @@ func scaled(text string, total int) (int, error) {
 	return n, nil
 }
 
-// AllowedDisruptions returns how many of a pool's nodes may be disrupted at the same time for a reason, including those
-// that are; 0 if its budgets or annotations cannot be read, or its disruption window for that reason is closed.
+// AllowedDisruptions returns how many of a pool's nodes may be disrupted at the same time for a reason, including
+// those that already are; 0 if its budgets or annotations cannot be read, or its disruption window for that reason is
+// closed.
 func AllowedDisruptions(np *karpv1.NodePool, reason karpv1.DisruptionReason, now time.Time, nodes int) int {
 	annotations, err := ReadDisruptionAnnotations(np)
 	if err != nil {

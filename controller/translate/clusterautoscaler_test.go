@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Cluster Autoscaler's annotations hold pods and Nodes as Karpenter's do, which comes first where both are.
+// Cluster Autoscaler's annotations protect pods and Nodes as Karpenter's does, which takes precedence where both are
+// set.
 func TestAnnotationsOfClusterAutoscalerHold(t *testing.T) {
 	const karpenters = "karpenter.sh/do-not-disrupt"
 	start := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -8,9 +8,9 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// CNI returns how the VPC CNI that a DaemonSet runs gives pods addresses of subnets; nil if it does not run the VPC
-// CNI, if it need not run on all nodes, as where a nodeSelector makes way for another CNI, and under IPv6. Nothing is
-// known of a node's addresses then.
+// CNI returns how the VPC CNI that a DaemonSet runs assigns addresses of subnets to pods; nil if the DaemonSet does
+// not run the VPC CNI, if it need not run on all nodes, as when a nodeSelector makes way for another CNI, and under
+// IPv6. Nothing is known about nodes' addresses then.
 func CNI(ds *appsv1.DaemonSet) *catalog.CNI {
 	if ds.Namespace != metav1.NamespaceSystem || ds.Name != catalog.CNIContainer || ds.DeletionTimestamp != nil ||
 		len(ds.Spec.Template.Spec.NodeSelector) > 0 {
@@ -22,7 +22,7 @@ func CNI(ds *appsv1.DaemonSet) *catalog.CNI {
 			env[v.Name] = v.Value
 		}
 	}
-	c, _ := catalog.ReadCNI(env) // the nodes' own CNI says what is wrong
+	c, _ := catalog.ReadCNI(env) // the nodes' own CNI reports what is wrong
 	if c.IPv6 {
 		return nil
 	}
@@ -30,7 +30,7 @@ func CNI(ds *appsv1.DaemonSet) *catalog.CNI {
 }
 
 // cniVariables returns the variables with which a container configures the VPC CNI, without those that refer to other
-// objects; none if it is another container.
+// objects; none for any other container.
 func cniVariables(c *corev1.Container) (out []corev1.EnvVar) {
 	if c.Name != catalog.CNIContainer {
 		return nil

@@ -13,13 +13,13 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Annotations by which any process finds a command in progress.
+// Annotations from which any process finds a command in progress.
 const (
 	// AnnotationCommand is the Command that removes a NodeClaim, as JSON, on each victim.
 	AnnotationCommand = "nodeless.sh/command"
 	// AnnotationReplaces is the ID of the command that the NodeClaim was created for.
 	AnnotationReplaces = "nodeless.sh/replaces"
-	// AnnotationReplacing is the whole Command of that ID: a process that finds no marked victim goes on from it.
+	// AnnotationReplacing is the whole Command of that ID, from which a process continues if it finds no marked victim.
 	AnnotationReplacing = "nodeless.sh/replacing"
 )
 
@@ -28,14 +28,14 @@ type Command struct {
 	ID      string       `json:"id"`
 	Method  model.Method `json:"method"`
 	Victims []Victim     `json:"victims"` // the NodeClaims to be removed
-	// Replacements are the NodeClaims that must be initialized first, Launches is their number. Their names are missing in
-	// the copy that is written on a replacement.
+	// Replacements are the NodeClaims that must be initialized first, Launches is their number. The copy that is
+	// written on a replacement lacks their names.
 	Replacements []string  `json:"replacements,omitempty"`
 	Launches     int       `json:"launches"`
 	Since        time.Time `json:"since"`
 }
 
-// Victim is a NodeClaim to be removed. Another one may get its name later.
+// Victim is a NodeClaim to be removed. Another NodeClaim may get its name later.
 type Victim struct {
 	Claim string    `json:"nodeClaim"`
 	UID   types.UID `json:"uid"`

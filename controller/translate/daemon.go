@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Daemon translates a DaemonSet. It leaves out what cannot be translated, and volumes: daemons run on every node, and
-// room for one too many does no harm. ranges are the LimitRanges of its namespace.
+// Daemon translates a DaemonSet. It omits what cannot be translated, and volumes: daemons run on every node, and room
+// for one too many does no harm. ranges are the LimitRanges of its namespace.
 func (n *Names) Daemon(ds *appsv1.DaemonSet, ranges []*corev1.LimitRange) model.Daemon {
 	t := &ds.Spec.Template
 	s := n.Shape(&corev1.Pod{
@@ -37,8 +37,8 @@ var automatic = []model.Toleration{
 // RunsOn reports whether a daemon's pod will run on the node; for a node in flight, whether it may.
 func RunsOn(d *model.Daemon, n *model.Node) bool { return runsOn(d, n, n.Taints) }
 
-// StaysOn reports whether a daemon's pod that exists for the node is left there: the DaemonSet controller deletes none
-// for a NoSchedule taint, such as that of a node being removed.
+// StaysOn reports whether a daemon's existing pod for the node is left there: the DaemonSet controller deletes no pod
+// because of a NoSchedule taint, such as the taint of a node being removed.
 func StaysOn(d *model.Daemon, n *model.Node) bool {
 	return runsOn(d, n, slices.DeleteFunc(slices.Clone(n.Taints),
 		func(t model.Taint) bool { return t.Effect != model.NoExecute }))
@@ -98,7 +98,7 @@ func withRequests(containers []corev1.Container, ranges []*corev1.LimitRange) []
 			for _, item := range r.Spec.Limits {
 				if item.Type == corev1.LimitTypeContainer {
 					fill(item.DefaultRequest)
-					fill(item.Default) // the API server has made it the DefaultRequest where there was none
+					fill(item.Default) // the API server uses it as the DefaultRequest if there is none
 				}
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Annotations on the NodeClaims that apply creates, so that the next process knows as much.
+// Annotations on the NodeClaims that apply creates, so that the next process knows as much as this one.
 const (
-	// AnnotationLaunch is the ID of the plan's launch that the claim came from.
+	// AnnotationLaunch is the ID of the plan's launch from which the claim was created.
 	AnnotationLaunch = "nodeless.sh/launch"
 	// AnnotationReserves names the owners of the placeholders that the claim was launched for, if it was for no other
 	// pods: namespace/name of Jobs yet to be created and of CapacityBuffers, separated by commas.
@@ -44,7 +44,7 @@ func (n *Names) writeExpected(e Expected) string {
 	text, err := json.Marshal(expectedJSON{
 		Type: e.Candidate.Type, Zone: e.Candidate.Zone, CapacityType: e.Candidate.CapacityType,
 		Price:    int64(e.Candidate.Price),
-		Capacity: n.ResourceList(e.Capacity), Allocatable: n.ResourceList(e.Allocatable),
+		Capacity: n.resourceList(e.Capacity), Allocatable: n.resourceList(e.Allocatable),
 	})
 	if err != nil {
 		return "{}" // strings, integers and quantities always marshal
@@ -52,7 +52,7 @@ func (n *Names) writeExpected(e Expected) string {
 	return string(text)
 }
 
-// expected returns what is known about a claim's node, from the best source: what the launch reported, the annotation,
+// expected returns what is known about a claim's node, from the best source: the launch's result, the annotation, or
 // the claim's requests.
 func (n *Names) expected(claim *karpv1.NodeClaim) Expected {
 	var e Expected

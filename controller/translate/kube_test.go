@@ -134,11 +134,10 @@ func TestShapeOfAPod(t *testing.T) {
 func TestWhatIsNotModelledIsNamed(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		ResourceClaims: []corev1.PodResourceClaim{{Name: "gpu"}},
-		Volumes:        []corev1.Volume{{VolumeSource: corev1.VolumeSource{RBD: &corev1.RBDVolumeSource{}}}},
 		Containers:     []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: amounts("memory", "9E")}}},
 	}}
 	got := strings.Join(NewNames().Shape(pod, nil).Unmodelled, "; ")
-	if got != "rbd without a persistentVolumeClaim; resource memory: 9E is too large; resourceClaims" {
+	if got != "resource memory: 9E is too large; resourceClaims" {
 		t.Errorf("got %s", got)
 	}
 }
@@ -309,7 +308,7 @@ func TestAPoolThatCannotBeReadIsNotReady(t *testing.T) {
 	}
 }
 
-// launchOf is a launch of a t.large with a custom label that the pods chose and one that must merely exist.
+// launchOf returns a launch of a t.large with a custom label that the pods chose and another that must merely exist.
 func launchOf() (model.Launch, *model.InstanceType) {
 	exists, _ := model.NewRequirement("example.com/any", model.Exists)
 	l := model.Launch{
@@ -416,7 +415,7 @@ func TestTaintsOfStartingDoNotCountUntilInitialized(t *testing.T) {
 	if m := n.Node(node, claim); m.State != model.Registered || len(m.Taints) != 1 || m.Taints[0].Key != "dedicated" {
 		t.Errorf("starting: %+v", m.Taints)
 	}
-	// The claim's watch may be ahead of the Node's: the taints of starting are those of an older copy.
+	// The claim's watch may be ahead of the Node's: the Node's taints are still the startup taints of an older version.
 	claim.Status.Conditions = []status.Condition{{
 		Type: "Initialized", Status: "True",
 		LastTransitionTime: metav1.NewTime(noon),
@@ -487,7 +486,7 @@ func TestMovingAPodCostsByItsOwnWordAndPriority(t *testing.T) {
 	}
 }
 
-// A window that never opens, on 30 February, hides no other.
+// A window that never opens, on 30 February, does not hide other windows.
 func TestTheNextWindowIsTheFirstThatOpensAtAll(t *testing.T) {
 	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	window := func(schedule string) karpv1.Budget {

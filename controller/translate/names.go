@@ -1,12 +1,14 @@
 // Package translate is the only translator between Kubernetes objects and engine types.
 //
-// It makes no decisions and holds nothing but the table of resource names. It reports what it cannot translate: a pod
-// gets Unmodelled, a pool NotReady, everything else an error that names the field.
+// It makes no decisions, and its only state is the table of resource names. It reports what it cannot translate: a
+// pod gets Unmodelled, a pool NotReady, everything else an error that names the field.
 package translate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,9 +64,9 @@ func (n *Names) List() []string {
 	return slices.Clip(n.list)
 }
 
-// Resources translates amounts: CPU in millicores, the rest in base units, both rounded up. Amounts that are
-// negative, larger than 2^50 or of a name that the table has no room for are clamped or left out, and the error names
-// the first of them; the result can be used all the same.
+// Resources translates amounts: CPU in millicores, the rest in base units, both rounded up. Amounts that are negative
+// or larger than 2^50 are clamped, amounts of a name that the table has no room for are left out, and the error names
+// the first of these; the result is usable anyway.
 func (n *Names) Resources(list corev1.ResourceList) (model.Resources, error) {
 	var out model.Resources
 	var bad []string
@@ -107,8 +109,18 @@ func amount(q resource.Quantity, milli bool) (int64, string) {
 	return q.Value(), ""
 }
 
-// ResourceList returns the Kubernetes form of r, without zero entries.
+// ResourceList returns the Kubernetes form of r, without zero entries and without devices, which are not resources in
+// Kubernetes.
 func (n *Names) ResourceList(r model.Resources) corev1.ResourceList {
+	out := n.resourceList(r)
+	maps.DeleteFunc(out, func(name corev1.ResourceName, _ resource.Quantity) bool {
+		return strings.HasPrefix(string(name), model.DevicesOf)
+	})
+	return out
+}
+
+// resourceList is ResourceList with devices.
+func (n *Names) resourceList(r model.Resources) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i, name := range n.List() {
 		if r[i] == 0 {

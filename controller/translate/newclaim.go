@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// setClassLabel adds the label by which a NodeClaim and its Node tell their node class, such as
+// setClassLabel adds the label that names the node class of a NodeClaim and its Node, such as
 // karpenter.k8s.aws/ec2nodeclass.
 func setClassLabel(labels map[string]string, ref *karpv1.NodeClassReference) {
 	if ref != nil && ref.Name != "" {
@@ -58,8 +58,8 @@ func (n *Names) NewClaim(name string, np *karpv1.NodePool, l model.Launch, chose
 	}
 }
 
-// autoGracePeriod is how long nodes of EKS Auto Mode may drain if their pool does not say (Amazon EKS user guide,
-// "Create a Node Pool for EKS Auto Mode").
+// autoGracePeriod is how long nodes of EKS Auto Mode may drain unless their pool says otherwise (Amazon EKS user
+// guide, "Create a Node Pool for EKS Auto Mode").
 const autoGracePeriod = 24 * time.Hour
 
 // gracePeriod returns how long the nodes of a pool may drain; nil = until every pod has left.
@@ -71,7 +71,7 @@ func gracePeriod(t *karpv1.NodeClaimTemplate) *metav1.Duration {
 	return t.Spec.TerminationGracePeriod
 }
 
-// claimable leaves out what the API refuses in a claim's requirements: the name of the node, the host name, and all but
+// claimable omits the requirements that the API refuses in a claim: the name of the node, the host name, and all but
 // two karpenter.sh labels.
 func claimable(rs model.Requirements) model.Requirements {
 	return slices.DeleteFunc(slices.Clone(rs), func(r model.Requirement) bool {

@@ -13,10 +13,11 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Node translates a Node, a NodeClaim, or both if they are of the same instance; one may be nil. Pods, Used,
-// LastPodEvent of pods and, where it was not recorded, Price are left to the caller.
+// Node translates a Node, a NodeClaim, or both if they belong to the same instance; one may be nil. The caller fills
+// in Pods, Used, LastPodEvent of pods and, if it was not recorded, Price.
 //
-// While there is no Node, the resources are what the launch reported, before that what apply expected.
+// While there is no Node, the resources are those that the launch reported or, before that, those that apply
+// expected.
 func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	if node == nil {
 		return n.inFlight(claim)
@@ -44,7 +45,7 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	out.Type, out.Zone, out.CapacityType = labels[model.LabelInstanceType], labels[model.LabelZone],
 		labels[model.LabelCapacityType]
 	taints := node.Spec.Taints
-	if !out.Cordoned { // it is about to be removed
+	if !out.Cordoned { // the taint is about to be removed
 		taints = withoutCordon(node)
 	}
 	out.Taints = schedulingTaints(taints, startup, claim == nil || out.State == model.Initialized)
@@ -61,14 +62,14 @@ func (n *Names) Node(node *corev1.Node, claim *karpv1.NodeClaim) model.Node {
 	return out
 }
 
-// Migrating reports whether `nodeless migrate` moves the pods of a node away.
+// Migrating reports whether `nodeless migrate` is moving the pods of a node away.
 func Migrating(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == v1alpha1.MigrationTaint && t.Value == v1alpha1.MigrationDrain
 	})
 }
 
-// inFlight translates a NodeClaim without a Node. Its labels are the sets of values that the claim leaves open.
+// inFlight translates a NodeClaim without a Node. Its labels are the sets of values that the claim allows.
 func (n *Names) inFlight(claim *karpv1.NodeClaim) model.Node {
 	out := model.Node{Name: claim.Name, State: model.InFlight}
 	n.fromClaim(&out, claim)
@@ -78,7 +79,7 @@ func (n *Names) inFlight(claim *karpv1.NodeClaim) model.Node {
 	required, err := Requirements(claim.Spec.Requirements)
 	out.Labels = required.And(Labels(claim.Labels))
 	if err != nil {
-		out.Cordoned = true // the launch will say why
+		out.Cordoned = true // the launch reports why
 	}
 	out.Type, out.Zone, out.CapacityType = claim.Labels[model.LabelInstanceType], claim.Labels[model.LabelZone],
 		claim.Labels[model.LabelCapacityType]
@@ -111,9 +112,9 @@ func (n *Names) fromClaim(out *model.Node, claim *karpv1.NodeClaim) {
 }
 
 // managedState returns the state of a node with a NodeClaim, and since when it is initialized. The Node's label
-// decides, which is written when its startup taints are removed or later. The claim comes by another watch and may be
-// ahead of the Node: the Node's taints would then exclude pods that have a place there, and another node be launched
-// for them.
+// decides, which is written when the startup taints are removed, or later. The claim arrives through another watch
+// and may be ahead of the Node: the Node's taints would then exclude pods that have a place there, and another node
+// would be launched for them.
 func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, time.Time) {
 	if node.Labels[karpv1.NodeInitializedLabelKey] != "true" {
 		return model.Registered, time.Time{}
@@ -124,7 +125,7 @@ func managedState(node *corev1.Node, claim *karpv1.NodeClaim) (model.NodeState, 
 	return model.Initialized, node.CreationTimestamp.Time
 }
 
-// unmanagedState returns the state of a node without a NodeClaim: all of its taints count, so ready is enough.
+// unmanagedState returns the state of a node without a NodeClaim: all of its taints count, so being ready is enough.
 func unmanagedState(node *corev1.Node) (model.NodeState, time.Time) {
 	if at, ok := ReadySince(node); ok {
 		return model.Initialized, at
@@ -132,7 +133,7 @@ func unmanagedState(node *corev1.Node) (model.NodeState, time.Time) {
 	return model.Registered, time.Time{}
 }
 
-// ReadySince returns when the node became ready or not, and whether it is.
+// ReadySince returns when the node's readiness last changed, and whether it is ready.
 func ReadySince(node *corev1.Node) (time.Time, bool) {
 	c := conditions.OfNode(node, corev1.NodeReady)
 	if c == nil {

@@ -16,15 +16,19 @@ import (
 // noNode is a requirement that no node satisfies.
 var noNode = model.Requirement{Key: model.NodeNameField, Present: true}
 
-// addNodeAffinity translates the pod's node selector and node affinity. A single required term is equivalent to a node
-// selector. The name of the node that a DaemonSet's pod is for is left out: the pod runs there or nowhere, and
-// otherwise each pod of the DaemonSet would have a shape of its own.
+// addNodeAffinity translates the pod's node selector and node affinity. A single required term is equivalent to a
+// node selector. The name of the node that a DaemonSet's pod is for is left out: the pod runs there or nowhere, and
+// with the name each pod of the DaemonSet would have its own shape. spec.os counts as a node selector, although
+// kube-scheduler does not read it: the kubelet of another operating system refuses the pod.
 func addNodeAffinity(s *model.Shape, pod *corev1.Pod) {
-	if len(pod.Spec.NodeSelector) > 0 {
-		selector := make([]model.Requirement, 0, len(pod.Spec.NodeSelector))
-		for k, v := range pod.Spec.NodeSelector {
-			selector = append(selector, model.OneOf(LabelKey(k), v))
-		}
+	selector := make([]model.Requirement, 0, len(pod.Spec.NodeSelector)+1)
+	for k, v := range pod.Spec.NodeSelector {
+		selector = append(selector, model.OneOf(LabelKey(k), v))
+	}
+	if pod.Spec.OS != nil {
+		selector = append(selector, model.OneOf(model.LabelOS, string(pod.Spec.OS.Name)))
+	}
+	if len(selector) > 0 {
 		s.Required = model.NewRequirements(selector...)
 	}
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
@@ -50,8 +54,8 @@ func ofDaemonSet(pod *corev1.Pod) bool {
 	return owner != nil && owner.Kind == "DaemonSet"
 }
 
-// addRequiredTerms adds terms of which one must hold. As in kube-scheduler, an empty term and one that cannot be read
-// match no node; if there are no others, Unmodelled says what cannot be read.
+// addRequiredTerms adds terms of which one must hold. As in kube-scheduler, empty and unreadable terms match no node;
+// if there are no others, Unmodelled says what cannot be read.
 func addRequiredTerms(s *model.Shape, terms []corev1.NodeSelectorTerm, nameless bool) {
 	var out []model.Requirements
 	var bad []string
@@ -115,7 +119,8 @@ func nodeTerm(t *corev1.NodeSelectorTerm) (model.Requirements, error) {
 	return model.NewRequirements(out...), nil
 }
 
-// labelRequirement is requirement for a label. As in kube-scheduler, it refuses what no label value can be, such as −1.
+// labelRequirement is requirement for a label. As in kube-scheduler, it refuses values that no label can have, such
+// as −1.
 func labelRequirement(key string, op model.Operator, values []string) (model.Requirement, error) {
 	for _, v := range values {
 		if problems := validation.IsValidLabelValue(v); len(problems) > 0 {

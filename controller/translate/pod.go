@@ -15,10 +15,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Forever is the end of periods without an end.
+// Forever is the end of unlimited periods.
 var Forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Pod is what matters about a pod besides its shape. It is comparable: equal Pods lead to the same decisions.
+// Pod holds what matters about a pod besides its shape. It is comparable: equal Pods lead to the same decisions.
 type Pod struct {
 	Key       model.PodKey
 	Priority  int32
@@ -27,11 +27,11 @@ type Pod struct {
 	DaemonSet string    // namespace/name of the DaemonSet that owns it, "" if none
 	Only      string    // the one node that a DaemonSet's pod may run on; "" for other pods
 	Static    bool      // owned by its Node: removed with it
-	Stateful  bool      // owned by a StatefulSet: its successor is created when it is gone
-	Apart     bool      // runs in a microVM of its own, or is to: its successor gets another one, never a place on a node
-	Owner     types.UID // of its controller, "" for pods without one, of DaemonSets and of Nodes
+	Stateful  bool      // owned by a StatefulSet: its successor is created once it is gone
+	Apart     bool      // runs, or will run, in its own microVM: its successor gets another one, never a place on a node
+	Owner     types.UID // UID of its controller; "" for pods without one, of DaemonSets and of Nodes
 	Maker     string    // UID of the ReplicaSet that creates a successor at once, "" if none does
-	Waiting   bool      // unbound, not ending, not gated, for the default scheduler, not of a DaemonSet
+	Waiting   bool      // unbound, not terminating, not gated, for the default scheduler, not of a DaemonSet
 	Terminal  bool      // Succeeded or Failed
 	Deleting  bool
 	Resizing  bool          // its resources are being changed in place: the shape may change with the status
@@ -39,14 +39,14 @@ type Pod struct {
 	Event     time.Time     // when it was bound or ended, by its own conditions; zero if not known
 	Job       string        // namespace/name of its Job or CronJob, "" if it has none
 	Started   time.Time     // of a Job's pod: when it began to run; zero if not yet
-	EndsBy    time.Time     // of a Job's pod: when its activeDeadlineSeconds are over; zero if it has none
+	EndsBy    time.Time     // of a Job's pod: when its activeDeadlineSeconds expire; zero if it has none
 	Ran       time.Duration // of a Job's pod that succeeded: how long it ran
-	// EvictionCost is model.BoundPod's.
+	// EvictionCost is as in model.BoundPod.
 	EvictionCost int32
 }
 
-// Movable reports whether the pod, or its successor, needs another place once its node is gone. Of pods that are ending
-// only those of a StatefulSet do: the successors of others exist already, or are created at once.
+// Movable reports whether the pod, or its successor, needs another place once its node is gone. Of terminating pods,
+// only those of a StatefulSet do: the successors of others already exist, or are created at once.
 func (p *Pod) Movable() bool {
 	return !p.Apart && !p.Daemon() && !p.Terminal && (!p.Deleting || p.Stateful)
 }
@@ -54,7 +54,7 @@ func (p *Pod) Movable() bool {
 // Daemon reports whether the pod is removed with its node.
 func (p *Pod) Daemon() bool { return p.DaemonSet != "" || p.Static }
 
-// WaitsFor returns the node on which a DaemonSet's pod is still to be bound, "" for bound and other pods.
+// WaitsFor returns the node to which a DaemonSet's pod is yet to be bound, "" for bound and other pods.
 func (p *Pod) WaitsFor() string {
 	if p.Node != "" || p.Terminal || p.Deleting {
 		return ""
@@ -62,7 +62,7 @@ func (p *Pod) WaitsFor() string {
 	return p.Only
 }
 
-// onlyNode returns the node that the DaemonSet controller created the pod for, by the required affinity on
+// onlyNode returns the node that the DaemonSet controller created the pod for, according to the required affinity on
 // metadata.name.
 func onlyNode(pod *corev1.Pod) string {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil ||
@@ -122,12 +122,12 @@ func (c SchedulerConfig) ReadPod(pod *corev1.Pod) Pod {
 	return p
 }
 
-// maxEvictionCost is that of a thousand ordinary pods: a pod with it is hardly ever worth moving.
+// maxEvictionCost is the cost of a thousand ordinary pods: a pod with it is hardly ever worth moving.
 const maxEvictionCost = 1_000_000
 
-// evictionCost returns what evicting the pod costs, in thousandths of an ordinary pod. Each 100 of its deletion cost
-// counts as much as another pod: ReplicaSets compare costs of tens to thousands. Priority adds at most what it does in
-// Karpenter (sigs.k8s.io/karpenter/pkg/controllers/disruption).
+// evictionCost returns the cost of evicting the pod, in thousandths of an ordinary pod. Every 100 of its deletion
+// cost count as much as another pod: ReplicaSets compare costs of tens to thousands. Priority adds at most what it
+// does in Karpenter (sigs.k8s.io/karpenter/pkg/controllers/disruption).
 func evictionCost(pod *corev1.Pod, priority int32) int32 {
 	cost := 1000 + min(1000*float64(priority)/(1<<25), 9000)
 	// The annotation is an int32 (k8s.io/api core/v1 PodDeletionCost); other values are ignored, as in
@@ -150,8 +150,8 @@ func lastEvent(pod *corev1.Pod, terminal bool) time.Time {
 	return at
 }
 
-// heldUntil reads karpenter.sh/do-not-disrupt: "true", or a duration since the pod's start; any other value is ignored
-// (karpenter.sh/docs/concepts/disruption). A pod without it is held by Cluster Autoscaler's annotation.
+// heldUntil reads karpenter.sh/do-not-disrupt: "true", or a duration since the pod's start; any other value is
+// ignored (karpenter.sh/docs/concepts/disruption). For a pod without it, Cluster Autoscaler's annotation counts.
 func heldUntil(pod *corev1.Pod) time.Time {
 	value, ok := pod.Annotations[karpv1.DoNotDisruptAnnotationKey]
 	if !ok && HeldBy(pod) != "" {
@@ -173,8 +173,8 @@ func heldUntil(pod *corev1.Pod) time.Time {
 	return pod.Status.StartTime.Add(d)
 }
 
-// jobOf returns the CronJob or Job of a pod as namespace/name; all runs of a CronJob have the same. The Jobs of a
-// CronJob are named after it and the minute they were due at, counted from 1970 (k8s.io/kubernetes
+// jobOf returns the CronJob or Job of a pod as namespace/name, the same for all runs of a CronJob. The Jobs of a
+// CronJob are named after it and the minute when they were due, counted from 1970 (k8s.io/kubernetes
 // pkg/controller/cronjob, getJobName), so that Jobs need not be watched.
 func jobOf(namespace, job string) string {
 	if i := strings.LastIndexByte(job, '-'); i > 0 {
@@ -200,8 +200,9 @@ func (p *Pod) readJob(pod *corev1.Pod, job string) {
 	}
 }
 
-// LeanPod removes from a pod what nothing here reads: images, commands, environment, probes and statuses of containers,
-// which are most of its size. While a pod is resized, the statuses of its containers are kept: they say what it holds.
+// LeanPod removes from a pod what is never read here: images, commands, environment, probes and statuses of
+// containers, which are most of its size. While a pod is being resized, it keeps the statuses of its containers,
+// which say what the pod holds.
 func LeanPod(o any) (any, error) {
 	pod, ok := o.(*corev1.Pod)
 	if !ok {
@@ -225,8 +226,8 @@ func LeanPod(o any) (any, error) {
 	return pod, nil
 }
 
-// LeanContainers removes from containers what does not affect where their pod may run or what nodes have: the
-// environment of the VPC CNI decides how many addresses they take.
+// LeanContainers removes from containers what affects neither where their pod may run nor what nodes have: it keeps
+// the environment of the VPC CNI, which decides how many addresses nodes take.
 func LeanContainers(containers []corev1.Container) {
 	for i := range containers {
 		c := &containers[i]

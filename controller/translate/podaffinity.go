@@ -41,7 +41,7 @@ func podTerms(s *model.Shape, pod *corev1.Pod, where string, terms []corev1.PodA
 	return out
 }
 
-// addPodPreferences adds preferred terms; sign is −1 for anti-affinity. It ignores terms that cannot be read.
+// addPodPreferences adds preferred terms; sign is −1 for anti-affinity. It ignores unreadable terms.
 func addPodPreferences(s *model.Shape, pod *corev1.Pod, terms []corev1.WeightedPodAffinityTerm, sign int32) {
 	for i := range terms {
 		if t, err := podTerm(pod, &terms[i].PodAffinityTerm); err == nil && terms[i].Weight != 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// PoolState is what the object does not say about a NodePool.
+// PoolState is what a NodePool's object does not say about it.
 type PoolState struct {
 	Now      time.Time
 	Types    []model.InstanceType
@@ -21,12 +21,12 @@ type PoolState struct {
 	Usage    model.Resources
 	Nodes    int64
 	// Budgeted is the number of initialized nodes, of which budgets take percentages. Going is how many of them count
-	// against the budgets: those being removed or not ready.
+	// against the budgets: nodes that are being removed or not ready.
 	Budgeted, Going int
 }
 
-// Pool translates a NodePool. One that cannot be translated is NotReady, and the error names the object and field; the
-// result is usable all the same.
+// Pool translates a NodePool. A pool that cannot be translated is NotReady, and the error names the object and field;
+// the result is usable anyway.
 func (n *Names) Pool(np *karpv1.NodePool, st PoolState) (model.Pool, error) {
 	p := model.Pool{
 		Name: np.Name, Types: st.Types, NotReady: st.NotReady, Usage: st.Usage, NodeCount: st.Nodes,
@@ -74,7 +74,7 @@ func (n *Names) fillPool(p *model.Pool, np *karpv1.NodePool, st PoolState) error
 	return errBudget
 }
 
-// limits reads spec.limits. A limit that cannot be represented is an error, never no limit.
+// limits reads spec.limits. A limit that cannot be represented is an error, rather than no limit.
 func (n *Names) limits(spec karpv1.Limits) (model.Limits, error) {
 	var l model.Limits
 	for _, resourceName := range slices.Sorted(maps.Keys(spec)) {
@@ -132,7 +132,7 @@ func disruptionPolicy(np *karpv1.NodePool, st PoolState) (model.DisruptionPolicy
 	annotations, errAnnotations := ReadDisruptionAnnotations(np)
 	annotations.into(&out, st.Now)
 	if errAnnotations != nil {
-		out.Unclear = errAnnotations.Error() // launches go on: the annotations affect disruption alone
+		out.Unclear = errAnnotations.Error() // launches continue: the annotations affect only disruption
 	}
 	for reason, into := range map[karpv1.DisruptionReason]*int{
 		karpv1.DisruptionReasonEmpty:         &out.AllowedEmpty,

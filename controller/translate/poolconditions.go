@@ -24,15 +24,15 @@ var (
 )
 
 // ConditionRequirementsKnown is False on a NodePool with requirements whose keys its node class does not know; it is
-// absent otherwise. The pool is used all the same, as in Karpenter.
+// absent otherwise. The pool is used anyway, as in Karpenter.
 const ConditionRequirementsKnown = "NodelessRequirementsKnown"
 
-// UnknownKey is a requirement of a NodePool that looks like one on instances but restricts none: pods that require the
-// label get any instance with it.
+// UnknownKey is a requirement of a NodePool that seems to restrict instances but restricts none: pods that require
+// the label get any instance with it.
 type UnknownKey struct {
 	Field, Key string
 	Class      string // the kind of node class that does not know it
-	Instead    string // the key that was meant, "" if nobody can tell
+	Instead    string // the key that was meant, "" if unclear
 }
 
 // String says what is wrong and what to write instead.
@@ -46,7 +46,8 @@ func (u UnknownKey) String() string {
 }
 
 // UnknownKeys returns the requirements of a NodePool under well-known domains that are not keys of its node class:
-// those of other ones, such as EKS Auto Mode's for an EC2NodeClass and Karpenter's for a NodeClass, and misspelt ones.
+// those of other classes, such as EKS Auto Mode's for an EC2NodeClass and Karpenter's for a NodeClass, and misspelt
+// ones.
 func UnknownKeys(pool *karpv1.NodePool) []UnknownKey {
 	class := pool.Spec.Template.Spec.NodeClassRef
 	if class == nil {
@@ -59,7 +60,7 @@ func UnknownKeys(pool *karpv1.NodePool) []UnknownKey {
 		switch {
 		case known.Has(LabelKey(r.Key)) || LabelKey(r.Key) != r.Key,
 			r.Key == karpv1.NodeClassLabelKey(class.GroupKind()):
-		case r.Operator == corev1.NodeSelectorOpDoesNotExist: // which it keeps
+		case r.Operator == corev1.NodeSelectorOpDoesNotExist: // satisfied
 		case r.Key == eksv1.LabelComputeType && r.Operator == corev1.NodeSelectorOpNotIn: // nodes get it if pods select it
 		case !below(domain, keyDomains) || below(domain, ownDomains) || below(domain, []string{class.Group}) &&
 			class.Kind != "EC2NodeClass" && !auto:
@@ -85,13 +86,13 @@ func knownKeys(class *karpv1.NodeClassReference) (known sets.Set[string], auto b
 	return known, true
 }
 
-// below reports whether a domain is one of the others or ends with one.
+// below reports whether a domain is one of the others or a subdomain of one.
 func below(domain string, others []string) bool {
 	return slices.ContainsFunc(others, func(o string) bool { return domain == o || strings.HasSuffix(domain, "."+o) })
 }
 
-// meantKey returns the well-known key with the most similar name, at an edit distance of at most 2; names are compared
-// without their domains and separators.
+// meantKey returns the well-known key with the most similar name, at an edit distance of at most 2. Names are
+// compared without domains and separators.
 func meantKey(key string, keys sets.Set[string]) string {
 	name := bareName(key)
 	best, least := "", 3
@@ -108,8 +109,9 @@ func bareName(key string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", ".", "").Replace(name))
 }
 
-// ConditionLaunchSucceeded is False on a NodePool whose last launch failed for another reason than capacity, and on its
-// node class; otherwise it is absent. Readiness does not depend on it: the pool launches again when its back-off ends.
+// ConditionLaunchSucceeded is False on a NodePool whose last launch failed for a reason other than capacity, and on
+// its node class; otherwise it is absent. Readiness does not depend on it: the pool launches again when its back-off
+// ends.
 const ConditionLaunchSucceeded = "LaunchSucceeded"
 
 const launchesAgain = "; the NodePool launches again at "

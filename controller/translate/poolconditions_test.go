@@ -3,7 +3,7 @@ package translate
 import (
 	"testing"
 
-	_ "github.com/aws/karpenter-provider-aws/pkg/apis/v1" // its labels are well known then
+	_ "github.com/aws/karpenter-provider-aws/pkg/apis/v1" // makes its labels well known
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
@@ -61,7 +61,7 @@ func TestALabelForThoseWhoSelectIt(t *testing.T) {
 	}
 }
 
-// The two classes have the same labels under different prefixes: each one's are a trap on the other.
+// The two classes have the same labels under different prefixes: each one's labels do not work on the other.
 func TestKeysOfAutoModeAreKnownOnItsOwnPools(t *testing.T) {
 	for key, want := range map[string]string{
 		"eks.amazonaws.com/instance-category": "known", "eks.amazonaws.com/compute-type": "known",

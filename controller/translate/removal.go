@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// RemovalCause says why a NodeClaim is being or was removed, as far as it and its NodePool tell; "" if nothing says
+// RemovalCause returns why a NodeClaim is being or was removed, according to it and its NodePool; "" if nothing says
 // that it is. pool is nil if there is none.
 func RemovalCause(claim *karpv1.NodeClaim, pool *karpv1.NodePool, now time.Time) string {
 	if kind, at, ok := Interrupted(claim); ok {
@@ -43,7 +43,7 @@ func RemovalCause(claim *karpv1.NodeClaim, pool *karpv1.NodePool, now time.Time)
 	return ""
 }
 
-// methodText says why nodes are removed by a method.
+// methodText returns why a method removes nodes.
 func methodText(m model.Method) string {
 	switch m {
 	case model.Empty:
@@ -68,8 +68,8 @@ const (
 	RequirementsDrifted = "RequirementsDrifted"
 )
 
-// PoolDrift returns why a NodeClaim no longer is what its pool asks for, "" if it is: the hash of the pool's template
-// was different at the launch, or the claim's labels do not meet the template's requirements.
+// PoolDrift returns why a NodeClaim no longer matches its pool, "" if it does: the hash of the pool's template was
+// different at the launch, or the claim's labels do not meet the template's requirements.
 func PoolDrift(claim *karpv1.NodeClaim, pool, was, hash string, want model.Requirements) (reason, message string) {
 	if was != hash {
 		return NodePoolDrifted, fmt.Sprintf("spec.template of NodePool %s has changed since the launch", pool)
@@ -82,8 +82,8 @@ func PoolDrift(claim *karpv1.NodeClaim, pool, was, hash string, want model.Requi
 	return "", ""
 }
 
-// AnnotationInterrupted says that the cloud reclaims the instance of a NodeClaim, why, and since when that is known,
-// such as "spot_interrupted 2026-11-22T01:16:15Z". The pods get new places before the node is drained.
+// AnnotationInterrupted says that the cloud is reclaiming the instance of a NodeClaim, why, and since when that has
+// been known, such as "spot_interrupted 2026-11-22T01:16:15Z". The pods get new places before the node is drained.
 const AnnotationInterrupted = "nodeless.sh/interrupted"
 
 // Interruption returns the value of AnnotationInterrupted.

@@ -7,11 +7,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AnnotationReserved is on a Node that is cordoned until it is initialized and the pods with a place on it are
-// nominated. Pods of DaemonSets run on it all the same.
+// AnnotationReserved marks a Node that is cordoned until it is initialized and the pods with a place on it are
+// nominated. Pods of DaemonSets run on it anyway.
 const AnnotationReserved = "nodeless.sh/kept-for-its-pods"
 
-// Reserved reports whether the Node is cordoned for that reason alone.
+// Reserved reports whether the Node is cordoned only for that reason.
 func Reserved(node *corev1.Node) bool { return node.Annotations[AnnotationReserved] == "true" }
 
 // Reserve cordons a Node for the pods with a place on it, unless it is cordoned already.
@@ -23,14 +23,14 @@ func Reserve(node *corev1.Node) {
 	metav1.SetMetaDataAnnotation(&node.ObjectMeta, AnnotationReserved, "true")
 }
 
-// HasCordonTaint reports whether kube-controller-manager has put the taint of a cordoned Node on it.
+// HasCordonTaint reports whether kube-controller-manager has added the taint of a cordoned Node.
 func HasCordonTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, isCordonTaint)
 }
 
 func isCordonTaint(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable }
 
-// withoutCordon returns the Node's taints except that of a cordoned Node.
+// withoutCordon returns the Node's taints without the taint of a cordoned Node.
 func withoutCordon(node *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(node.Spec.Taints), isCordonTaint)
 }

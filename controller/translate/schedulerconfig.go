@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SchedulerConfig is what planning needs to know of the cluster's kube-scheduler: the names under which it binds pods,
-// and the topology spread constraints that it adds to pods without any. The zero value is an unconfigured
-// kube-scheduler.
+// SchedulerConfig is the part of the kube-scheduler configuration that planning needs: the names under which
+// kube-scheduler binds pods, and the topology spread constraints that it adds to pods without any. The zero value is
+// an unconfigured kube-scheduler.
 type SchedulerConfig struct {
 	profiles map[string][]corev1.TopologySpreadConstraint // by schedulerName; nil = default-scheduler, without any
 }
@@ -43,7 +43,7 @@ func (c SchedulerConfig) Names() []string {
 // Default reports whether this is an unconfigured kube-scheduler.
 func (c SchedulerConfig) Default() bool { return c.profiles == nil }
 
-// Spreads reports whether any pod gets constraints that it does not have itself.
+// Spreads reports whether any pods get default constraints.
 func (c SchedulerConfig) Spreads() bool {
 	for _, constraints := range c.profiles {
 		if len(constraints) > 0 {
@@ -53,8 +53,8 @@ func (c SchedulerConfig) Spreads() bool {
 	return false
 }
 
-// DefaultSpread returns the constraints that kube-scheduler adds to the pod, without their label selectors. A pod with
-// constraints of its own gets none.
+// DefaultSpread returns the constraints that kube-scheduler adds to the pod, without their label selectors. A pod
+// with its own constraints gets none.
 func (c SchedulerConfig) DefaultSpread(pod *corev1.Pod) []corev1.TopologySpreadConstraint {
 	if len(pod.Spec.TopologySpreadConstraints) > 0 {
 		return nil
@@ -87,9 +87,9 @@ const (
 	spreadPlugin               = "PodTopologySpread"
 )
 
-// ParseSchedulerConfig reads a scheduler configuration in YAML or JSON: kube-scheduler's own KubeSchedulerConfiguration
-// (kubernetes.io/docs/reference/scheduling/config), or what Karpenter reads from SCHEDULER_CONFIG,
-// podTopologySpread.defaultConstraints. An empty document is the zero value. Errors name the field.
+// ParseSchedulerConfig parses a scheduler configuration in YAML or JSON: kube-scheduler's own
+// KubeSchedulerConfiguration (kubernetes.io/docs/reference/scheduling/config), or what Karpenter reads from
+// SCHEDULER_CONFIG, podTopologySpread.defaultConstraints. An empty document is the zero value. Errors name the field.
 func ParseSchedulerConfig(document []byte) (SchedulerConfig, error) {
 	if len(bytes.TrimSpace(document)) == 0 {
 		return SchedulerConfig{}, nil
@@ -175,7 +175,7 @@ func defaultsOf(p *schedulerv1.KubeSchedulerProfile, path *field.Path,
 	return out, errs
 }
 
-// disabled reports whether a profile's pods are not filtered by their spread.
+// disabled reports whether a profile does not filter pods by their spread.
 func disabled(p *schedulerv1.KubeSchedulerProfile) bool {
 	if p.Plugins == nil {
 		return false
@@ -185,7 +185,7 @@ func disabled(p *schedulerv1.KubeSchedulerProfile) bool {
 		!slices.ContainsFunc(slices.Concat(p.Plugins.MultiPoint.Enabled, p.Plugins.Filter.Enabled), named)
 }
 
-// invalidDefaults returns what kube-scheduler refuses in default constraints (k8s.io/kubernetes
+// invalidDefaults returns the errors for default constraints that kube-scheduler refuses (k8s.io/kubernetes
 // pkg/scheduler/apis/config/validation, ValidatePodTopologySpreadArgs).
 func invalidDefaults(constraints []corev1.TopologySpreadConstraint, path *field.Path) (errs field.ErrorList) {
 	type identity struct {

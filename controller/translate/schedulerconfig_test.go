@@ -24,7 +24,7 @@ func TestSchedulerConfigsAreRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		document string
 		names    string
-		spread   int // default constraints of default-scheduler
+		spread   int // number of default constraints of default-scheduler
 	}{
 		"nothing":     {"", "default-scheduler", 0},
 		"Karpenter's": {"podTopologySpread: {defaultConstraints: [" + zoneSpread + "]}", "default-scheduler", 1},

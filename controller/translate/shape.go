@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Shape translates all that determines where a pod may run. It never fails: what cannot be translated is in Unmodelled.
-// storage finds the objects behind the pod's volumes; if it is nil, such volumes are Unmodelled.
+// Shape translates everything that determines where a pod may run. It never fails: Unmodelled lists what cannot be
+// translated. storage looks up the objects behind the pod's volumes; if it is nil, such volumes are Unmodelled.
 func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
 	s := model.Shape{
 		Tolerations: Tolerations(pod.Spec.Tolerations),
@@ -27,24 +27,23 @@ func (n *Names) Shape(pod *corev1.Pod, storage Storage) model.Shape {
 	addNodeAffinity(&s, pod)
 	addPodAffinity(&s, pod)
 	addSpread(&s, pod)
+	addDisks(&s, pod)
 	addVolumes(&s, pod, storage)
-	if len(pod.Spec.ResourceClaims) > 0 {
-		s.Unmodelled = append(s.Unmodelled, "resourceClaims")
-	}
+	n.addDevices(&s, pod, storage)
 	slices.Sort(s.Unmodelled)
 	s.Unmodelled = slices.Compact(s.Unmodelled)
 	s.Key = n.shapeKey(&s)
 	return s
 }
 
-// asHeld makes PodRequests count as kube-scheduler does: while a pod is resized in place, the larger of what it
+// asHeld makes PodRequests count as kube-scheduler does: while a pod is being resized in place, the larger of what it
 // requests and what it still holds.
 var asHeld = resourcehelper.PodResourcesOptions{
 	UseStatusResources: true,
 	InPlacePodLevelResourcesVerticalScalingEnabled: true,
 }
 
-// Resizing reports whether the pod holds other resources than its spec says.
+// Resizing reports whether the pod holds resources other than its spec says.
 func Resizing(pod *corev1.Pod) bool {
 	reported := func(s corev1.ContainerStatus) bool { return s.Resources != nil || s.AllocatedResources != nil }
 	if pod.Status.Resources == nil && pod.Status.AllocatedResources == nil &&
@@ -79,8 +78,8 @@ func Namespace(ns *corev1.Namespace) model.Namespace {
 	return model.Namespace{Name: ns.Name, Labels: labelsOf(ns.Labels)}
 }
 
-// hostPorts returns the ports of the node that the pod's containers and sidecars use, sorted. The API server sets them
-// for pods on the host network too.
+// hostPorts returns the ports of the node that the pod's containers and sidecars use, sorted. The API server sets
+// them for pods on the host network, too.
 func hostPorts(spec *corev1.PodSpec) []model.HostPort {
 	var out []model.HostPort
 	add := func(ports []corev1.ContainerPort) {

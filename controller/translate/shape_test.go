@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// podFrom reads a pod's spec; the pod is shop/web-1 with the labels app=web and ver=2.
+// podFrom parses a pod's spec; the pod is shop/web-1 with the labels app=web and ver=2.
 func podFrom(t *testing.T, spec string) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -28,7 +28,7 @@ func podFrom(t *testing.T, spec string) *corev1.Pod {
 	return pod
 }
 
-// words is a selector as text.
+// words formats a selector.
 func words(s model.Selector) string {
 	out := "in " + strings.Join(s.Namespaces, "+")
 	if s.InMatching {
@@ -199,6 +199,20 @@ func TestNodeAffinityAsTheSchedulerReadsIt(t *testing.T) {
 	}
 }
 
+// kube-scheduler does not read spec.os, but the kubelet of another system refuses the pod.
+func TestTheOperatingSystemIsRequired(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{os: {name: windows}}`:                                            "kubernetes.io/os In [windows]",
+		`{os: {name: linux}, nodeSelector: {a: b}}`:                        "a In [b], kubernetes.io/os In [linux]",
+		`{os: {name: windows}, nodeSelector: {kubernetes.io/os: windows}}`: "kubernetes.io/os In [windows]",
+		`{}`: "",
+	} {
+		if got := NewNames().Shape(podFrom(t, spec), nil).Required.String(); got != want {
+			t.Errorf("%s requires %q, want %q", spec, got, want)
+		}
+	}
+}
+
 func TestDaemonsPodsAreOneShape(t *testing.T) {
 	on := func(node string) *corev1.Pod {
 		pod := podFrom(t, `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [`+node+`]}]}]}}}`)
@@ -311,8 +325,8 @@ func BenchmarkShape(b *testing.B) {
 	}
 }
 
-// A DaemonSet's pods ask for what the API server makes of their template, and that is what a machine has to have room
-// for.
+// The requests of a DaemonSet's pods are those that the API server derives from their template, and a node needs
+// capacity for them.
 func TestDaemonsAskForWhatTheirLimitsAndTheNamespacesDefaultsSay(t *testing.T) {
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "d"}}
 	ds.Spec.Template.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
@@ -337,8 +351,8 @@ func TestDaemonsAskForWhatTheirLimitsAndTheNamespacesDefaultsSay(t *testing.T) {
 	}
 }
 
-// The environment of the VPC CNI decides which addresses nodes have, so it stays when containers are made lean; what it
-// takes from Secrets does not, nor do other variables.
+// The environment of the VPC CNI decides which addresses nodes have, so LeanContainers keeps it. It drops values from
+// Secrets and other variables.
 func TestTheEnvironmentOfTheCNIStays(t *testing.T) {
 	from := &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{Key: "k"}}
 	env := []corev1.EnvVar{

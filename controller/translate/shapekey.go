@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// shapeKey is the canonical text of a shape. Every part is quoted or free of the separators.
+// shapeKey returns the canonical text of a shape. Every part is quoted or free of the separators.
 func (n *Names) shapeKey(s *model.Shape) string {
 	k := make(key, 0, 512)
 	names := n.List()
@@ -82,7 +82,7 @@ func (k *key) labels(name string, labels []model.Label) {
 	}
 }
 
-// pods writes what a shape requires and prefers of other pods.
+// pods writes the requirements and preferences of a shape about other pods.
 func (k *key) pods(s *model.Shape) {
 	for i := range s.Affinity {
 		k.term("|near:", &s.Affinity[i])

@@ -11,10 +11,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// addStatic adds the volumes of a pod that nobody provisions, such as local disks: kube-scheduler binds each claim to
-// one of the persistentVolumes that are there (k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding). It
-// counts a claim once for each volume of the pod. Claims of several pods may be planned for the same persistentVolume:
-// then kube-scheduler binds the first of them, and the next plan knows.
+// addStatic adds the volumes of a pod that are not provisioned, such as local disks: kube-scheduler binds each claim
+// to one of the existing persistentVolumes (k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding). It
+// counts a claim once for each volume of the pod. Claims of several pods may be planned for the same
+// persistentVolume: then kube-scheduler binds the first of them, and the next plan takes that into account.
 func addStatic(s *model.Shape, static []attachment, storage Storage) {
 	if len(static) == 0 {
 		return
@@ -40,7 +40,7 @@ func addStatic(s *model.Shape, static []attachment, storage Storage) {
 	}
 }
 
-// placesOf returns where all claims find a volume of their own, nil for everywhere, and the claim that finds none
+// placesOf returns where each claim finds a volume of its own, nil for everywhere, and the claim that finds none
 // wherever the others do.
 func placesOf(
 	claims []*corev1.PersistentVolumeClaim, storage Storage,
@@ -73,7 +73,7 @@ type place struct {
 	volumes []*corev1.PersistentVolume
 }
 
-// volumesByPlace returns the volumes of the claims' classes, by where they can be used. Volumes that can be used
+// volumesByPlace groups the volumes of the claims' classes by where they can be used. Volumes that can be used
 // everywhere are listed with each place, and once more as the last one.
 func volumesByPlace(claims []*corev1.PersistentVolumeClaim, storage Storage) []place {
 	everywhere := place{}
@@ -109,7 +109,7 @@ func classesOf(claims []*corev1.PersistentVolumeClaim) []string {
 	return slices.Compact(names)
 }
 
-// choose chooses a volume for each claim, wherever the volumes are, and returns the first claim that finds none.
+// choose assigns a volume to each claim, wherever the volumes are, and returns the first claim that finds none.
 func choose(claims []*corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	here := make([]*corev1.PersistentVolume, len(volumes))
 	for i, v := range volumes {

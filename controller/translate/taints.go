@@ -59,7 +59,7 @@ func compareTolerations(a, b model.Toleration) int {
 		cmp.Compare(a.Effect, b.Effect))
 }
 
-// IsEphemeral reports whether a taint is one that every Node has while it starts and that others remove
+// IsEphemeral reports whether a taint is one that every Node has while it starts and that other components remove
 // (sigs.k8s.io/karpenter/pkg/scheduling/taints.go).
 func IsEphemeral(key string) bool {
 	switch key {
@@ -71,7 +71,7 @@ func IsEphemeral(key string) bool {
 }
 
 // schedulingTaints returns the taints of a node that count for pods. Until it is initialized, startup taints and
-// ephemeral ones do not.
+// ephemeral taints do not count.
 func schedulingTaints(taints, startup []corev1.Taint, initialized bool) []model.Taint {
 	if initialized {
 		return Taints(taints)

@@ -17,20 +17,21 @@ type Turn struct {
 // Span is a time in which something is in force.
 type Span struct{ From, To time.Time }
 
-// Turns are those of a pool at a time, and when its budgets and window are in force from then on for a while.
+// Turns are the turns of a pool's budgets and window at a time, and the spans in which these are in force from then
+// on.
 type Turns struct {
 	Zone        string   // IANA name of the time zone of all schedules
 	Budgets     []Turn   // in the order of spec.disruption.budgets
-	BudgetSpans [][]Span // the same; nil of a budget without a schedule
+	BudgetSpans [][]Span // likewise; nil for a budget without a schedule
 	Window      *Turn    // nil if nodes may be disrupted at any time
 	WindowSpans []Span
 	For         []karpv1.DisruptionReason
 }
 
-// TurnsOf returns the turns of a pool's budgets and of its disruption window, and their spans within so long. A budget
-// whose schedule cannot be read is in force: it allows nothing.
+// TurnsOf returns the turns of a pool's budgets and of its disruption window, and their spans within the given
+// duration. A budget whose schedule cannot be read is in force: it allows nothing.
 func TurnsOf(np *karpv1.NodePool, now time.Time, within time.Duration) Turns {
-	annotations, _ := ReadDisruptionAnnotations(np) // the pool says what cannot be read
+	annotations, _ := ReadDisruptionAnnotations(np) // the pool reports what cannot be read
 	shown, out := wall(now, annotations.zone), Turns{Zone: annotations.zone.String()}
 	for i := range np.Spec.Disruption.Budgets {
 		b, turn := &np.Spec.Disruption.Budgets[i], Turn{Active: true}
@@ -60,10 +61,10 @@ func TurnsOf(np *karpv1.NodePool, now time.Time, within time.Duration) Turns {
 	return out
 }
 
-// maxSpans limits how many spans are told of one pool's budget or window.
+// maxSpans limits the number of spans returned for one budget or window.
 const maxSpans = 200
 
-// spansOf returns when at least one of the schedules is in force, from now on for so long.
+// spansOf returns when at least one of the schedules is in force, from now on within the given duration.
 func spansOf(of []schedule, zone *time.Location, now time.Time, within time.Duration) []Span {
 	var out []Span
 	end := now.Add(within)

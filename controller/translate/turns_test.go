@@ -9,8 +9,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// On a Friday at 10:00 in Berlin the budget of working hours is in force until 17:00 there, the one of weekends is not
-// until midnight, and the window of nights opens at 22:00.
+// On a Friday at 10:00 in Berlin the budget for working hours is in force until 17:00 there, the budget for weekends
+// begins at midnight, and the nightly window opens at 22:00.
 func TestBudgetsAndWindowsTellWhenTheyTurn(t *testing.T) {
 	budget := func(schedule string, d time.Duration) karpv1.Budget {
 		return karpv1.Budget{Nodes: "0", Schedule: &schedule, Duration: &metav1.Duration{Duration: d}}

@@ -21,7 +21,7 @@ type attachment struct {
 	volume  model.Volume // without ID if nothing is known about it
 	claim   string       // ID of the claim
 	blocked string
-	static  *corev1.PersistentVolumeClaim // the claim, if nobody provisions volumes for it: volume lacks its Topology
+	static  *corev1.PersistentVolumeClaim // the claim, if its volumes are not provisioned: volume lacks its Topology
 }
 
 // read judges a volume as kube-scheduler's volume plugins do.
@@ -68,7 +68,7 @@ func templated(pod *corev1.Pod, name string, t *corev1.PersistentVolumeClaimTemp
 	}
 }
 
-// readBound reads a volume whose claim is bound: it is where its PersistentVolume says.
+// readBound reads a volume whose claim is bound: its PersistentVolume says where it is.
 func (a *attachment) readBound(pvc *corev1.PersistentVolumeClaim, v *corev1.Volume) {
 	pv := a.storage.Volume(pvc.Spec.VolumeName)
 	if pv == nil {
@@ -123,7 +123,7 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	case !waits:
 		a.block(pvc.Name, "is not bound yet, and its storageClass "+name+" does not wait for a pod: see why provisioner "+
 			class.Provisioner+" has made no volume, or use volumeBindingMode WaitForFirstConsumer")
-	case static && pvc.Annotations[storagehelper.AnnSelectedNode] != "": // kube-scheduler looks at no volumes any more
+	case static && pvc.Annotations[storagehelper.AnnSelectedNode] != "": // kube-scheduler no longer looks for volumes
 		a.block(pvc.Name, "waits until a volume is made for node "+pvc.Annotations[storagehelper.AnnSelectedNode]+
 			", and its storageClass "+name+" has no provisioner: delete the claim and make it anew")
 	case static:
@@ -136,8 +136,8 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// provisioner returns the driver that creates volumes for the claim, "" if that is not known. Missing volumes count
-// against attach limits too.
+// provisioner returns the driver that creates volumes for the claim, "" if unknown. Missing volumes count against
+// attach limits, too.
 func (a *attachment) provisioner(pvc *corev1.PersistentVolumeClaim) string {
 	class := a.storage.Class(storagehelper.GetPersistentVolumeClaimClass(pvc))
 	if class != nil && class.Provisioner != storagehelper.NotSupportedProvisioner {

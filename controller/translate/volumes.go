@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Storage finds the objects behind the volumes of pods. Each is nil if there is none.
+// Storage looks up the objects behind the volumes of pods. Objects that do not exist are nil.
 type Storage interface {
 	VolumeClaim(namespace, name string) *corev1.PersistentVolumeClaim
 	Volume(name string) *corev1.PersistentVolume
@@ -19,6 +19,8 @@ type Storage interface {
 	DefaultClass() *storagev1.StorageClass
 	// VolumesOf returns the volumes of a storage class, by name.
 	VolumesOf(class string) []*corev1.PersistentVolume
+	// Devices looks up the objects behind resource claims; nil if they are not known.
+	Devices() Devices
 }
 
 // VolumeClaimNames returns the names of the PersistentVolumeClaims that a pod uses, including those of ephemeral
@@ -48,9 +50,6 @@ func addVolumes(s *model.Shape, pod *corev1.Pod, storage Storage) {
 	var static []attachment
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if kind := sharedDisk(v); kind != "" {
-			s.Unmodelled = append(s.Unmodelled, kind+" without a persistentVolumeClaim")
-		}
 		name := claimName(pod, v)
 		if name == "" {
 			continue
@@ -97,18 +96,3 @@ func (a *attachment) addTo(s *model.Shape) {
 }
 
 func sameRequirements(a, b model.Requirements) bool { return compareRequirements(a, b) == 0 }
-
-// sharedDisk names a kind of inline volume that kube-scheduler lets only one pod of a node use.
-func sharedDisk(v *corev1.Volume) string {
-	switch {
-	case v.AWSElasticBlockStore != nil:
-		return "awsElasticBlockStore"
-	case v.GCEPersistentDisk != nil:
-		return "gcePersistentDisk"
-	case v.ISCSI != nil:
-		return "iscsi"
-	case v.RBD != nil:
-		return "rbd"
-	}
-	return ""
-}

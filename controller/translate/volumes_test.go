@@ -29,6 +29,8 @@ func (s shelf) Volume(name string) *corev1.PersistentVolume { return s.volumes[n
 func (s shelf) Class(name string) *storagev1.StorageClass   { return s.classes[name] }
 func (s shelf) DefaultClass() *storagev1.StorageClass       { return s.classes["waits"] }
 
+func (s shelf) Devices() Devices { return nil }
+
 func (s shelf) VolumesOf(class string) (found []*corev1.PersistentVolume) {
 	for _, v := range s.volumes {
 		if v.Spec.StorageClassName == class {
@@ -39,7 +41,7 @@ func (s shelf) VolumesOf(class string) (found []*corev1.PersistentVolume) {
 	return found
 }
 
-// shelfOf has a claim shop/data and a volume pv as given, and some storage classes.
+// shelfOf returns a shelf with the given claim shop/data and volume pv, and some storage classes.
 func shelfOf(t *testing.T, claim, volume string) shelf {
 	t.Helper()
 	s := shelf{
@@ -76,7 +78,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// wordsOf is what a shape says of volumes.
+// wordsOf formats a shape's volumes.
 func wordsOf(s model.Shape) string {
 	var out []string
 	for _, v := range s.Volumes {
@@ -210,10 +212,40 @@ func TestEphemeralVolumes(t *testing.T) {
 }
 
 func TestVolumesNobodyCanJudge(t *testing.T) {
-	pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}, {name: i, iscsi: {targetPortal: p, iqn: q, lun: 0}}]")
-	if got := fmt.Sprint(NewNames().Shape(pod,
-		nil).Unmodelled); got != "[iscsi without a persistentVolumeClaim persistentVolumeClaim]" {
+	pod := podFrom(t, "volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]")
+	if got := fmt.Sprint(NewNames().Shape(pod, nil).Unmodelled); got != "[persistentVolumeClaim]" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Pods that refer to a disk directly keep apart from other such pods, unless all of them only read it; EBS has no
+// such exception, and its driver counts the volume.
+func TestDisksThatAPodNamesItself(t *testing.T) {
+	for volumes, want := range map[string]string{
+		"{name: d, awsElasticBlockStore: {volumeID: aws://a/vol-1, readOnly: true}}":                                               "awsElasticBlockStore aws://a/vol-1 read-write apart from Exists; attaches ebs.csi.aws.com/vol-1",
+		"{name: d, gcePersistentDisk: {pdName: pd, readOnly: true}}":                                                               "gcePersistentDisk pd read-only apart from In [read-write]; attaches pd.csi.storage.gke.io/pd",
+		"{name: d, iscsi: {targetPortal: p, iqn: q, lun: 0}}":                                                                      "iscsi q read-write apart from Exists;",
+		"{name: d, iscsi: {targetPortal: p, iqn: q, lun: 0}}, {name: e, iscsi: {targetPortal: p, iqn: q, lun: 1, readOnly: true}}": "iscsi q read-write apart from Exists;",
+		"{name: d, rbd: {monitors: [m1, m2], image: i, pool: p, readOnly: true}}": "rbd m1/p/i read-only apart from In [read-write]; " +
+			"rbd m2/p/i read-only apart from In [read-write];",
+	} {
+		s := NewNames().Shape(podFrom(t, "volumes: ["+volumes+"]"), nil)
+		var got string
+		for _, term := range s.AntiAffinity {
+			key := term.Pods.Labels[0].Key
+			disk := strings.TrimPrefix(key, diskLabel)
+			value, _ := model.Value(s.Labels, key)
+			got += disk + " " + value + " apart from" + strings.TrimPrefix(term.Pods.Labels.String(), diskLabel+disk) + "; "
+			if term.Topology != model.LabelHostname || !term.Pods.InMatching || len(term.Pods.NamespaceLabels) > 0 {
+				t.Errorf("%s: %+v", volumes, term)
+			}
+		}
+		for _, v := range s.Volumes {
+			got += "attaches " + v.ID
+		}
+		if strings.TrimSpace(got) != want || len(s.Unmodelled) > 0 {
+			t.Errorf("%s: got\n%s %v, want\n%s", volumes, got, s.Unmodelled, want)
+		}
 	}
 }
 
@@ -230,7 +262,7 @@ func TestAttachLimits(t *testing.T) {
 	}
 }
 
-// Claims that nobody provisions for are where each of them finds a volume of its own.
+// Claims without a provisioner are placed where each of them finds a volume of its own.
 func TestVolumesThatNobodyProvisions(t *testing.T) {
 	const on = `nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [%s]}]}]}}`
 	volume := func(name, size, mode, node string) *corev1.PersistentVolume {
@@ -253,9 +285,9 @@ func TestVolumesThatNobodyProvisions(t *testing.T) {
 	released.Status.Phase = corev1.VolumeReleased
 	many := volume("many", "20Gi", "ReadWriteMany", "n6")
 	for what, c := range map[string]struct {
-		sizes   []string // of the claims c0, c1, ...
+		sizes   []string // requests of the claims c0, c1, ...
 		volumes []*corev1.PersistentVolume
-		want    string // where the first claim is, or what blocks the pod
+		want    string // the first claim's topology, or what blocks the pod
 	}{
 		"either node":     {[]string{"10Gi"}, []*corev1.PersistentVolume{one, two}, of("n1") + " | " + of("n2")},
 		"large enough":    {[]string{"11Gi"}, []*corev1.PersistentVolume{one, two}, of("n2")},

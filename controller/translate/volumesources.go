@@ -38,7 +38,7 @@ func orNowhere(terms []model.Requirements, named bool) []model.Requirements {
 	return slices.CompactFunc(terms, func(a, b model.Requirements) bool { return compareRequirements(a, b) == 0 })
 }
 
-// zoneLabels are the labels that said where volumes are before they had node affinity.
+// zoneLabels are the labels that said where volumes are before volumes had node affinity.
 var zoneLabels = []string{
 	corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion, corev1.LabelTopologyZone,
 	corev1.LabelTopologyRegion,
@@ -72,11 +72,11 @@ func whereIs(pv *corev1.PersistentVolume, labelsToo bool) []model.Requirements {
 	return terms
 }
 
-// named reports whether there is a driver.
+// named reports whether driver is not empty.
 func named(driver, _ string) bool { return driver != "" }
 
 // inZones narrows the places of a volume to the zones and regions in its labels. Nodes without any such label are
-// suitable too, except for volumes that a CSI driver has taken over, whose labels become node affinity.
+// suitable, too, except for volumes that a CSI driver has taken over, whose labels become node affinity.
 func inZones(terms []model.Requirements, labels map[string]string, takenOver bool) []model.Requirements {
 	var here model.Requirements
 	for _, key := range zoneLabels {

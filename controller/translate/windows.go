@@ -12,16 +12,16 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// minWindow is the shortest disruption window: near its end nothing begins that would be finished too late.
+// minWindow is the shortest disruption window: near its end, nothing begins that would finish too late.
 const minWindow = 10 * time.Minute
 
-// schedule is a recurring time and how long it is in force then.
+// schedule is a recurring time and how long it then stays in force.
 type schedule struct {
 	cron     cron.Schedule
 	duration time.Duration
 }
 
-// readSchedule reads five cron fields or a macro such as @daily.
+// readSchedule parses five cron fields or a macro such as @daily.
 func readSchedule(text string, duration time.Duration) (schedule, error) {
 	if strings.HasPrefix(text, "@every") {
 		return schedule{}, errors.New("@every has no time of day to go by")
@@ -30,13 +30,13 @@ func readSchedule(text string, duration time.Duration) (schedule, error) {
 	return schedule{c, duration}, err
 }
 
-// begun returns when it last came into force, and whether it is in force at the wall-clock time.
+// begun returns when the schedule last came into force, and whether it is in force at the wall-clock time.
 func (s schedule) begun(shown time.Time) (time.Time, bool) {
 	at := s.cron.Next(shown.Add(-s.duration))
 	return at, !at.IsZero() && !at.After(shown)
 }
 
-// turns returns when it next comes into force, or ends if it is in force.
+// turns returns when the schedule next comes into force, or ends if it is in force.
 func (s schedule) turns(shown time.Time) time.Time {
 	if at, in := s.begun(shown); in {
 		return at.Add(s.duration)
@@ -44,7 +44,7 @@ func (s schedule) turns(shown time.Time) time.Time {
 	return s.cron.Next(shown)
 }
 
-// readWindows reads disruption windows separated by semicolons: each a schedule and a duration.
+// readWindows parses disruption windows separated by semicolons: each a schedule and a duration.
 func readWindows(text string) ([]schedule, error) {
 	var out []schedule
 	for _, one := range strings.Split(text, ";") {
@@ -100,8 +100,8 @@ func inWindows(windows []schedule, shown time.Time) (open bool, until time.Time)
 	return false, until
 }
 
-// NextWindow returns when the next budget or disruption window of the pool begins or ends, or its clock changes for
-// daylight saving; zero if never.
+// NextWindow returns when the next budget or disruption window of the pool begins or ends, or when its clock changes
+// for daylight saving; zero if never.
 func NextWindow(np *karpv1.NodePool, now time.Time) time.Time {
 	var next time.Time
 	sooner := func(at time.Time) {
@@ -109,14 +109,14 @@ func NextWindow(np *karpv1.NodePool, now time.Time) time.Time {
 			next = at
 		}
 	}
-	annotations, _ := ReadDisruptionAnnotations(np) // the pool says what cannot be read
+	annotations, _ := ReadDisruptionAnnotations(np) // the pool reports what cannot be read
 	shown, clock := wall(now, annotations.zone), false
 	for i := range np.Spec.Disruption.Budgets {
 		b := &np.Spec.Disruption.Budgets[i]
 		if b.Schedule == nil || b.Duration == nil {
 			continue
 		}
-		if s, err := readSchedule(*b.Schedule, b.Duration.Duration); err == nil { // else the pool says so in NotReady
+		if s, err := readSchedule(*b.Schedule, b.Duration.Duration); err == nil { // otherwise NotReady says so
 			sooner(instant(s.turns(shown), annotations.zone, now))
 			clock = true
 		}
@@ -134,8 +134,8 @@ func NextWindow(np *karpv1.NodePool, now time.Time) time.Time {
 
 // Schedules follow the wall clock of a time zone. Wall-clock times are kept as if they were UTC, where every hour
 // occurs once. A schedule is in force whenever the clock shows a time within it. When clocks go forward, what would
-// begin in the skipped hour begins with the next; when they go back, the repeated hour counts twice. A night from 22:00
-// for eight hours ends at 06:00 in every night of the year.
+// begin in the skipped hour begins with the next; when they go back, the repeated hour counts twice. A window of
+// eight hours from 22:00 ends at 06:00 every day of the year.
 
 var zones sync.Map // *time.Location by name
 
@@ -162,7 +162,8 @@ func wall(at time.Time, zone *time.Location) time.Time {
 	return at.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// instant returns when the wall clock next shows that time or a later one, not before now; zero for the zero time.
+// instant returns when the wall clock next shows the given time or a later one, not before now; zero for the zero
+// time.
 func instant(shown time.Time, zone *time.Location, now time.Time) time.Time {
 	if shown.IsZero() {
 		return time.Time{}

@@ -29,6 +29,6 @@ resource "helm_release" "nodeless" {
     rbac           = { nodeGroups = var.node_groups }
   })], var.values)
 
-  # The controller asks AWS as soon as it starts.
+  # The controller calls AWS as soon as it starts.
   depends_on = [aws_iam_role_policy.controller, aws_eks_pod_identity_association.controller, aws_sqs_queue_policy.interruption]
 }

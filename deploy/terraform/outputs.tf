@@ -3,7 +3,7 @@ output "controller_role_arn" {
 }
 
 output "node_role" {
-  description = "For spec.role of EC2NodeClasses."
+  description = "Name of the nodes' IAM role, for spec.role of EC2NodeClasses."
   value       = aws_iam_role.node.name
 }
 

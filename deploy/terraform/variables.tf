@@ -5,19 +5,19 @@ variable "cluster_name" {
 
 variable "chart" {
   type        = string
-  description = "The chart nodeless: an oci:// address, or the path of what \"make chart\" makes."
+  description = "The chart nodeless: an oci:// address, or the path of a chart made by \"make chart\"."
 }
 
 variable "chart_version" {
   type        = string
   default     = null
-  description = "Version of the chart; null for that of a path, or the newest."
+  description = "Version of the chart; null for the newest version, or the version at a path."
 }
 
 variable "values" {
   type        = list(string)
   default     = []
-  description = "More values of the chart, as YAML; such as the image's repository and tag."
+  description = "More values for the chart, as YAML; for example, the image's repository and tag."
 }
 
 variable "namespace" {
@@ -35,7 +35,7 @@ variable "service_account" {
 variable "interruption_queue" {
   type        = string
   default     = null
-  description = "Name of the SQS queue with EC2's notices; null for the cluster's name."
+  description = "Name of the SQS queue for EC2's notices; null for the cluster's name."
 }
 
 variable "controller_role" {
@@ -47,17 +47,17 @@ variable "controller_role" {
 variable "node_role" {
   type        = string
   default     = null
-  description = "Name of the IAM role of nodes, which EC2NodeClasses name in spec.role; null for NodelessNodeRole-CLUSTER."
+  description = "Name of the nodes' IAM role, for spec.role of EC2NodeClasses; null for NodelessNodeRole-CLUSTER."
 }
 
 variable "node_groups" {
   type        = bool
   default     = false
-  description = "Also allow what NodeGroups (Auto Scaling groups) need."
+  description = "Also grant the permissions that NodeGroups (Auto Scaling groups) need."
 }
 
 variable "node_access_entry" {
   type        = bool
   default     = true
-  description = "Make the access entry by which nodes join. Set it to false where the authentication mode is CONFIG_MAP, and map the role in aws-auth."
+  description = "Create the access entry that lets nodes join. If the cluster's authentication mode is CONFIG_MAP, set this to false and map the role in aws-auth."
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// addresses: wherever the launches go and whichever types they get, their subnets have the addresses that the nodes
-// take. Launches of one list come together.
+// addresses: in every zone where the launches may go, and with every type that they may get, the subnets have the
+// addresses that the nodes take. Launches of one list count together.
 func (j *judge) addresses(launches []model.Launch) {
 	taken, free := map[string]int64{}, map[string]map[string]int64{} // by zone; free also by subnet
 	for i := range launches {
@@ -53,7 +53,7 @@ func (j *judge) addresses(launches []model.Launch) {
 	}
 }
 
-// addressed: under Enforce no node is launched that would take more pods than it has addresses for.
+// addressed: under Enforce no node is launched that may take more pods than it has addresses for.
 func (j *judge) addressed(launches []model.Launch) {
 	if j.policy.Preflight != model.Enforce {
 		return

@@ -9,7 +9,7 @@ import (
 // answers judges Provision's answer to each pending pod.
 type answers struct{ *judge }
 
-// answeredOnce: each pending pod has exactly one of a place, a launch and a Reason; other pods have none.
+// answeredOnce: each pending pod has exactly one of a placement, a launch and a Reason; other pods have none.
 func (j answers) answeredOnce() {
 	answers := map[model.PodKey]int{}
 	for _, p := range j.plan.Placements {
@@ -42,8 +42,8 @@ func (j answers) answeredOnce() {
 	}
 }
 
-// expected: an expected pod has at most one place or launch, no Reason, and nothing unless a pod like it is pending. It
-// takes its answers out of answers, which are those of pods that are not pending.
+// expected: an expected pod has at most one placement or launch, no Reason, and neither unless a pod like it is
+// pending. It deletes the expected pods from answers, which holds the pods that are not pending.
 func (j answers) expected(answers map[model.PodKey]int) {
 	waits, unplaced := map[int]bool{}, map[model.PodKey]bool{}
 	for i := range j.s.Pending {
@@ -76,7 +76,7 @@ var withoutPools = []model.Rule{
 	model.RuleAntiAffinity, model.RuleSpread, model.RuleHostPort, model.RuleVolumeInUse,
 }
 
-// reasons: a pod without a place has the verdict of every pool, unless no pool causes its Reason.
+// reasons: an unplaced pod has the verdict of every pool, unless no pool causes its Reason.
 func (j answers) reasons() {
 	for i := range j.plan.Unplaced {
 		u := &j.plan.Unplaced[i]

@@ -10,7 +10,7 @@ type apartRule struct {
 	matches []bool // by shape
 }
 
-// apart: no two pods of which one repels the other are in one domain, unless both ran before.
+// apart: no two pods share a domain if one repels the other, unless both ran before.
 func (j *coexistence) apart() {
 	var rules []*apartRule
 	known := map[string]*apartRule{}

@@ -14,7 +14,8 @@ type taker struct {
 	who     string
 }
 
-// hostPorts: no two pods of a host use the same port, unless both ran before. Daemons come first on a new node.
+// hostPorts: no two pods of a host use the same port, unless both ran before. On a new node, daemons take theirs
+// first.
 func (j *coexistence) hostPorts() {
 	for _, m := range j.hosts {
 		taken := map[string][]taker{}
@@ -91,7 +92,7 @@ func (j *coexistence) volumes() {
 	}
 }
 
-// attachLimits counts each volume of a host once. What was attached before never exceeds the limit.
+// attachLimits counts each volume of a host once. Volumes attached before the plan break no limit by themselves.
 func (j *coexistence) attachLimits(m *host) {
 	attached, fresh, who := map[string][]string{}, map[string]int{}, map[string]model.PodKey{}
 	var drivers []string

@@ -11,9 +11,9 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// constrained is a plan for so many pods under as many constraints as it happens to satisfy: every shape of ten
-// spreads over nodes and zones, is near the pods of its kind, keeps away from pods that are not there, and has a
-// port.
+// constrained returns a plan for the given number of pods under constraints that the plan satisfies: every shape of
+// ten spreads over nodes and zones, has affinity to pods of its tier and anti-affinity to pods that do not exist, and
+// uses a port.
 func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) {
 	s := gen.Large(pods, shapes)
 	s.Pools[0].Types = slices.DeleteFunc(s.Pools[0].Types,
@@ -48,7 +48,7 @@ func constrained(tb testing.TB, pods, shapes int) (*model.Snapshot, model.Plan) 
 	return s, plan
 }
 
-// The judge runs before every plan of the controller. Measured on the project's 2-core box (Xeon, go1.26.8, other
+// check.Plan runs before every plan of the controller. Measured on the project's 2-core box (Xeon, go1.26.8, other
 // builds running), 21 November 2026: 1000pods30shapes 36 ms, 1000pods300shapes 70 ms, 10000pods500shapes 0.58 s.
 func BenchmarkPlan(b *testing.B) {
 	for _, c := range []struct{ pods, shapes int }{{1000, 30}, {1000, 300}, {10000, 500}} {
@@ -62,8 +62,8 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// Most cycles decide nothing: their judge must not read nodes and types. Measured on 2 shared cores on 27 November 2026:
-// 4 µs and 20 allocations; 200 µs and 326 when it read them.
+// Most cycles decide nothing: checking their plans must not read nodes and types. Measured on 2 shared cores on 27
+// November 2026: 4 µs and 20 allocations; 200 µs and 326 when it read them.
 func BenchmarkPlanOfNothing(b *testing.B) {
 	s, _ := constrained(b, 1000, 30)
 	s.Pending = nil

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// aim narrows a launch to one zone and capacity type, with its types in the order of their prices there.
+// aim narrows a launch to one zone and capacity type and sorts its types by their prices there.
 func aim(s *model.Snapshot, l *model.Launch, zone, capacityType string) {
 	pool := poolOf(s, l.Pool)
 	price := func(name string) model.Price {
@@ -38,7 +38,7 @@ func poolOf(s *model.Snapshot, name string) *model.Pool {
 	return &s.Pools[slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == name })]
 }
 
-// builder makes plans by hand for the pods of a scenario.
+// builder builds plans by hand for the pods of a scenario.
 type builder struct {
 	t      *testing.T
 	s      *model.Snapshot
@@ -66,7 +66,7 @@ func (b *builder) pod(name string) model.PodKey {
 	return model.PodKey{}
 }
 
-// place puts pods on a node.
+// place places pods on a node.
 func (b *builder) place(node string, pods ...string) *builder {
 	b.t.Helper()
 	for _, p := range pods {
@@ -75,7 +75,7 @@ func (b *builder) place(node string, pods ...string) *builder {
 	return b
 }
 
-// launch makes a node of the first pool, of the type, for pods. The zone is open if it is "".
+// launch adds a launch of the type from the first pool for the pods. The zone is open if it is "".
 func (b *builder) launch(typ, zone string, pods ...string) *builder {
 	b.t.Helper()
 	pool := &b.s.Pools[0]

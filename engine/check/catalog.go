@@ -4,7 +4,7 @@ import "github.com/nodeless/nodeless/engine/model"
 
 // catalog is what a pool can launch: its types by name, each with its labels in each of its offerings.
 //
-// Most plans launch nothing: the types are read when a promise is about one.
+// Most plans launch nothing, so types are read only when a promise is about one.
 type catalog struct {
 	pool     *model.Pool
 	types    map[string]*kind // nil = not read
@@ -105,7 +105,7 @@ func (c *catalog) custom(rs model.Requirements) model.Requirements {
 	return out
 }
 
-// alternatives returns the conjunctions of which a pod needs one.
+// alternatives returns the conjunctions, at least one of which a pod needs.
 func (j *judge) alternatives(s *model.Shape) []model.Requirements {
 	if out, ok := j.terms[s]; ok {
 		return out
@@ -145,7 +145,8 @@ func every(wants, labels, custom model.Requirements) bool {
 	return true
 }
 
-// satisfied judges the pod's own alternatives, and where each of its volumes is accessible.
+// satisfied reports whether labels satisfy one of the pod's alternatives, and whether each of its volumes is
+// accessible.
 func (j *judge) satisfied(s *model.Shape, labels, custom model.Requirements) (constraints, volumes bool) {
 	for _, wants := range j.alternatives(s) {
 		constraints = constraints || every(wants, labels, custom)

@@ -21,11 +21,11 @@ func (j *disruption) mayGo(n *model.Node, how model.Method) {
 		bound = d.Window.Drifted
 	}
 	if bound && !d.Window.Open {
-		j.fail("window", "node "+n.Name, "goes as %s outside of the disruption windows of pool %s", how, n.Pool)
+		j.fail("window", "node "+n.Name, "is removed as %s outside of the disruption windows of pool %s", how, n.Pool)
 	}
 	if d.Unclear != "" {
-		j.fail("window", "node "+n.Name, "goes as %s, but of pool %s it cannot be read when it may: %s", how, n.Pool,
-			d.Unclear)
+		j.fail("window", "node "+n.Name, "is removed as %s, but a disruption annotation of pool %s is invalid: %s",
+			how, n.Pool, d.Unclear)
 	}
 }
 
@@ -49,12 +49,12 @@ func (j *disruption) due(n *model.Node, how model.Method) {
 			full = full || n.Used[i] > n.Allocatable[i]
 		}
 		if !d.ReplaceCrowded || !waits || !full {
-			j.fail("crowded", object, "lacks no DaemonSet's pod for want of room, or pool %s does not ask for more", n.Pool)
+			j.fail("crowded", object, "no DaemonSet pod lacks room on it, or pool %s does not replace such nodes", n.Pool)
 		}
 	}
 }
 
-// helps: a node without room for a DaemonSet's pod is not replaced by one of the same type that gets all its pods.
+// helps: a node without room for a DaemonSet's pod is not replaced with one of the same type that gets all its pods.
 func (j *disruption) helps(c *model.Command) {
 	if c.Method != model.CrowdedOut || len(c.Launches) != 1 || len(c.Placements) > 0 {
 		return
@@ -116,7 +116,7 @@ func likelyLeft(run *model.JobRun, now time.Time) (time.Duration, bool) {
 	return end.Sub(now), !end.IsZero()
 }
 
-// saving: whichever offerings its launches get, the command saves for each node what its pool asks for.
+// saving: whichever offerings its launches get, the command saves for each node what its pool requires.
 func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 	var least, total model.Price
 	for _, n := range victims {
@@ -145,7 +145,7 @@ func (j *disruption) saving(c *model.Command, victims []*model.Node) {
 		dearest += most
 	}
 	if total-dearest < least {
-		j.fail("saving", "command "+c.ID, "saves %d if the replacements come at their dearest, its pools want %d",
+		j.fail("saving", "command "+c.ID, "saves %d with the most expensive replacements, its pools require %d",
 			total-dearest, least)
 	}
 }

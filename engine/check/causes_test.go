@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// ofRemoved spoils the pool of the first node that goes without more ado by the method.
+// ofRemoved spoils the pool of the first node that is removed by the method without a command.
 func ofRemoved(how model.Method, f func(*model.Pool)) func(*plan) bool {
 	return func(p *plan) bool {
 		for _, r := range p.Removals {
@@ -21,7 +21,7 @@ func ofRemoved(how model.Method, f func(*model.Pool)) func(*plan) bool {
 	}
 }
 
-// ofVictims spoils the pool of the first command for the method.
+// ofVictims spoils the pool of the first command of the method.
 func ofVictims(how model.Method, launches bool, f func(*plan, *model.Command, *model.Pool)) func(*plan) bool {
 	return ofCommand(how, launches, func(p *plan, c *model.Command) bool {
 		f(p, c, poolOf(p.Snapshot, c.Removals[0].Pool))
@@ -63,7 +63,7 @@ var wishMutations = []mutation{
 		"less is saved than the pool wants in percent", "saving",
 		ofCommand(model.Underutilized, true, func(p *plan, c *model.Command) bool {
 			poolOf(p.Snapshot, c.Removals[0].Pool).Disruption.MinSavingPercent = 100
-			return c.Launches[0].Chosen.Price > 0 && len(slices.Compact(poolsOf(c))) == 1 // what costs nothing saves all of it
+			return c.Launches[0].Chosen.Price > 0 && len(slices.Compact(poolsOf(c))) == 1 // a free node saves 100 %
 		}),
 	},
 	{

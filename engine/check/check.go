@@ -25,8 +25,8 @@ type Violation struct {
 // Error formats the violation as a sentence.
 func (v Violation) Error() string { return fmt.Sprintf("%s: %s: %s", v.Promise, v.Object, v.Detail) }
 
-// Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. It takes a plan without answers as one
-// of Disrupt, in which pending pods need none; Answered demands them.
+// Plan judges a plan of engine.Provision, of engine.Disrupt, or both in one. A plan without answers counts as one of
+// Disrupt, in which pending pods need none; Answered requires them.
 func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	j := newJudge(s, policy, &plan)
 	if len(plan.Placements)+len(plan.Launches)+len(plan.Unplaced) > 0 {
@@ -44,7 +44,7 @@ func Plan(s *model.Snapshot, policy model.Policy, plan model.Plan) []Violation {
 	d := newDisruption(j)
 	d.removals()
 	d.moves()
-	if len(plan.Placements)+len(plan.Launches) > 0 { // nothing that runs already can break a promise to another
+	if len(plan.Placements)+len(plan.Launches) > 0 { // pods that run already break no promise to each other
 		newCoexistence(j).all()
 	}
 	return j.found
@@ -57,15 +57,15 @@ func Answered(s *model.Snapshot, plan model.Plan) []Violation {
 	return j.found
 }
 
-// judge holds the facts that all judges share: the snapshot, the policy, the plan, and what is found to be wrong with
-// it. One type for each kind of promise embeds it.
+// judge holds the facts that all judges share: the snapshot, the policy, the plan, and the violations found. One type
+// for each kind of promise embeds it.
 type judge struct {
 	s        *model.Snapshot
 	policy   model.Policy
 	plan     *model.Plan
 	maxTypes int
 	pending  map[model.PodKey]*model.Pod // expected ones too
-	nodes    map[string]*model.Node      // filled when one is looked for
+	nodes    map[string]*model.Node      // filled on demand
 	pools    map[string]*catalog
 	terms    map[*model.Shape][]model.Requirements // filled on demand
 	options  map[*model.Launch][][]*option         // filled on demand

@@ -23,7 +23,7 @@ node small pool=general type=c2 zone=a capacity-type=spot ready=1h allocatable(c
 pods 2 web cpu=1 require(zone=a, arch=amd64)
 `
 
-// Each story spoils a good plan in one way; the judge must name the promise that is broken.
+// Each case breaks a good plan in one way; check.Plan must name the broken promise.
 func TestJudgeSeesViolations(t *testing.T) {
 	for promise, spoil := range map[string]func(*model.Snapshot, *model.Plan){
 		"answered once": func(_ *model.Snapshot, p *model.Plan) { p.Placements = nil },

@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// command: its nodes may be removed for its reason, and its money figures are right.
+// command: its nodes may be removed by its method, and its saving and cost are right.
 func (j *disruption) command(c *model.Command) {
 	object := "command " + c.ID
 	if c.ID == "" || len(c.Removals) == 0 {
@@ -44,7 +44,6 @@ func (j *disruption) command(c *model.Command) {
 		j.finished(c, victims)
 	}
 	j.helps(c)
-	j.addresses(c.Launches)
 	j.addressed(c.Launches)
 	if j.policy.Preflight == model.Enforce && j.s.Unsettled != "" && c.Method != model.CrowdedOut {
 		j.fail("preflight", object, "moves pods although %s", j.s.Unsettled)
@@ -55,7 +54,7 @@ func (j *disruption) command(c *model.Command) {
 func (j *disruption) victim(n *model.Node, c *model.Command, r model.Removal) int64 {
 	object, d := "node "+n.Name, &j.pools[n.Pool].pool.Disruption
 	if r.Method != c.Method {
-		j.fail("method", object, "goes as %s by a command for %s", r.Method, c.Method)
+		j.fail("method", object, "is removed as %s by a command for %s", r.Method, c.Method)
 	}
 	if n.State != model.Initialized || n.DoNotDisrupt {
 		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
@@ -82,7 +81,7 @@ func (j *disruption) victim(n *model.Node, c *model.Command, r model.Removal) in
 	return cost
 }
 
-// moves: in the cluster without the removed nodes, each of their pods that has to move has a place or a launch.
+// moves: in the cluster without the removed nodes, each of their pods that has to move has a placement or a launch.
 func (j *disruption) moves() {
 	if len(j.plan.Commands) == 0 {
 		return
@@ -102,14 +101,15 @@ func (j *disruption) moves() {
 	together.placements()
 	launches{together}.all()
 	together.limits()
+	together.addresses(all.Launches)
 	j.found = append(j.found, together.found...)
 	for i := range j.plan.Commands {
 		j.moved(&j.plan.Commands[i], victims)
 	}
 }
 
-// moved judges one command alone. Commands may depend on each other, and on pending pods whose places this plan does
-// not contain: then violations between pods are unproven.
+// moved judges one command alone. Commands may depend on each other, and on pending pods whose placements this plan
+// does not contain: then violations between pods are unproven.
 func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	own := map[string]bool{}
 	for _, r := range c.Removals {
@@ -126,7 +126,7 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	for _, p := range c.Placements {
 		answers[p.Pod]++
 		if n := j.node(p.Node); n != nil && (n.State != model.Initialized || going[n.Name]) {
-			j.fail("takes pods", podName(p.Pod), "is to move to %s, which is not initialized or goes too", p.Node)
+			j.fail("takes pods", podName(p.Pod), "is to move to %s, which is not initialized or is removed too", p.Node)
 		}
 	}
 	for i := range c.Launches {
@@ -137,7 +137,7 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	for _, r := range c.Removals {
 		n := j.node(r.Node)
 		if n == nil || j.pools[n.Pool] != nil && j.pools[n.Pool].pool.Static {
-			continue // of a static pool the replacement is as good as what goes
+			continue // a static pool's replacement is as good as the removed node
 		}
 		for i := range n.Pods {
 			if p := &n.Pods[i]; leaves(p) && answers[p.PodKey] != 1 {
@@ -147,13 +147,13 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	}
 }
 
-// leaves reports whether the pod needs a place when its node is removed.
+// leaves reports whether the pod needs another node when its node is removed.
 func leaves(p *model.BoundPod) bool {
 	if p.Daemon || p.Terminal {
 		return false
 	}
 	if p.Terminating {
-		return p.Returns // whatever held it, it goes
+		return p.Returns // whatever protects it, it leaves
 	}
 	return !p.DoNotDisrupt && p.EvictionBlocked == ""
 }

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// commandOf is the first command with the method and, if launches, with a replacement; nil if there is none.
+// commandOf returns the first command of the method and, if launches is set, with a replacement; nil if there is
+// none.
 func (p *plan) commandOf(how model.Method, launches bool) *model.Command {
 	for i := range p.Commands {
 		if c := &p.Commands[i]; c.Method == how && (!launches || len(c.Launches) > 0) {
@@ -22,7 +24,7 @@ func (p *plan) commandOf(how model.Method, launches bool) *model.Command {
 	return nil
 }
 
-// command is the first command, whatever it is for.
+// command returns the first command of any method.
 func (p *plan) command() *model.Command {
 	if len(p.Commands) == 0 {
 		return nil
@@ -30,7 +32,7 @@ func (p *plan) command() *model.Command {
 	return &p.Commands[0]
 }
 
-// victim is the first node that the command takes.
+// victim returns the first node that the command removes.
 func (p *plan) victim(c *model.Command) *model.Node {
 	return &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == c.Removals[0].Node })]
 }
@@ -43,7 +45,7 @@ func ofVictim(f func(*plan, *model.Node) bool) func(*plan) bool {
 	}
 }
 
-// ofCommand spoils the first command for the method.
+// ofCommand spoils the first command of the method.
 func ofCommand(how model.Method, launches bool, f func(*plan, *model.Command) bool) func(*plan) bool {
 	return func(p *plan) bool {
 		c := p.commandOf(how, launches)
@@ -294,7 +296,7 @@ var commandMutations = []mutation{
 	{
 		"the moves cost more than is saved", "pays back",
 		ofCommand(model.Underutilized, false, func(p *plan, c *model.Command) bool {
-			p.MovePrice = c.Saves // one move costs what is saved in an hour, and pods are a minute old
+			p.MovePrice = c.Saves // one move costs what an hour saves, and pods are a minute old
 			moving := false
 			for i := range p.Nodes {
 				for k := range p.Nodes[i].Pods {
@@ -318,6 +320,18 @@ var commandMutations = []mutation{
 		pool.Limits.NodesSet, pool.Limits.Nodes, pool.NodeCount = true, 3, 3
 		return true
 	})},
+	{"replacements of two commands exhaust a subnet together", "addresses", func(p *plan) bool {
+		p.scarceAddresses(20)
+		launches := map[string]int{}
+		for i := range p.Commands {
+			if l := p.Commands[i].Launches; len(l) == 1 {
+				if launches[l[0].Chosen.Zone]++; launches[l[0].Chosen.Zone] > 1 {
+					return true
+				}
+			}
+		}
+		return false
+	}},
 	{
 		"the replacement is of a type that is out", "available",
 		ofCommand(model.Drifted, true, func(p *plan, c *model.Command) bool {
@@ -360,16 +374,38 @@ var commandMutations = []mutation{
 	}},
 }
 
-// node is the one of the name.
+// node returns the node of the given name.
 func (p *plan) node(name string) *model.Node {
 	return &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == name })]
 }
 
-// leaving is how many nodes of a pool go, by the budget for it.
+// scarceAddresses gives every zone one subnet with the addresses of one node.
+func (p *plan) scarceAddresses(node int64) {
+	zones := map[string]bool{}
+	for i := range p.Pools {
+		for k := range p.Pools[i].Types {
+			t := &p.Pools[i].Types[k]
+			t.Addresses = []model.AddressStep{{Pods: 1, Addresses: node}}
+			for _, o := range t.Offerings {
+				zones[o.Zone] = true
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(zones))
+	p.Subnets = nil
+	for _, zone := range names {
+		p.Subnets = append(p.Subnets, model.Subnet{ID: zone, Zone: zone, Free: node})
+	}
+	for i := range p.Pools {
+		p.Pools[i].Subnets = names
+	}
+}
+
+// leaving counts the nodes of a pool that are removed, by budget.
 type leaving struct{ empty, drifted, underused int }
 
-// alsoEmpty lets one more node of the command's pool go, since it is empty, within the budget for that. It says how
-// many go in all, and gives the budgets.
+// alsoEmpty removes one more node of the command's pool, an empty one, and sets the budget for empty nodes to allow
+// it. It returns how many nodes are removed in all, and the budgets.
 func (p *plan) alsoEmpty(c *model.Command) (leaving, *model.DisruptionPolicy) {
 	pool := c.Removals[0].Pool
 	p.Nodes = append(p.Nodes, model.Node{Name: "zz-empty", Claim: "zz-empty", Pool: pool, State: model.Initialized})
@@ -407,7 +443,7 @@ func virtual(p *plan, k model.PodKey) bool {
 	return slices.ContainsFunc(p.Pending, func(x model.Pod) bool { return x.PodKey == k && x.Virtual })
 }
 
-// shapeOf is the shape of a pod that moves.
+// shapeOf returns the shape of a moving pod.
 func (p *plan) shapeOf(k model.PodKey) *model.Shape {
 	for i := range p.Nodes {
 		for _, b := range p.Nodes[i].Pods {
@@ -423,7 +459,8 @@ func TestPlantedBugsOfCommandsAreCaught(t *testing.T) {
 	plant(t, goodDisruptions(t), commandMutations)
 }
 
-// goodDisruptions are plans of engine.Disrupt with commands or nodes that static pools have too many.
+// goodDisruptions returns plans of engine.Disrupt that pass check.Plan and have commands or removals, with their
+// inputs.
 func goodDisruptions(t *testing.T) map[string]*plan {
 	out := map[string]*plan{}
 	add := func(name string, s *model.Snapshot, policy model.Policy) {

@@ -20,7 +20,7 @@ node nb pool=general type=c8 zone=b capacity-type=spot
 node nc pool=general type=c8 zone=c capacity-type=spot
 `
 
-// Each story is a plan made by hand that keeps every promise, or breaks the one that is named.
+// Each case is a hand-made plan that keeps every promise, or breaks the named one.
 func TestConstraintsOfPodsAndNodes(t *testing.T) {
 	for name, story := range map[string]struct {
 		text    string
@@ -156,7 +156,7 @@ func TestConstraintsOfPodsAndNodes(t *testing.T) {
 	}
 }
 
-// judged builds a plan and holds the judge to its verdict: the promise that is named is the only one broken.
+// judged builds a plan and checks the verdict of check.Plan: the named promise is the only broken one.
 func judged(t *testing.T, text string, make func(*builder), promise string) {
 	t.Helper()
 	b := build(t, text)

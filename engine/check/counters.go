@@ -149,8 +149,8 @@ func (o *order) spreadCounter(s *model.Shape, sp *model.Spread) *counter {
 	})
 }
 
-// everyPod: an empty label selector of a spread counts nobody (kube-scheduler v1.36, countPodsMatchSelector),
-// although it matches the pod itself.
+// everyPod reports whether the label selector is empty: that of a spread counts no pods (kube-scheduler v1.36,
+// countPodsMatchSelector), although it matches the pod itself.
 func everyPod(s *model.Selector) bool { return !s.Nothing && len(s.Labels) == 0 }
 
 func affinityText(s *model.Shape) string {

@@ -11,16 +11,16 @@ const (
 	maxStates = 50_000
 )
 
-// exhaust tries all orders of the pods that the stuck ones depend on, if they are few, by depth-first search with
-// memory of failed states. It binds and unbinds, and leaves the counters as they were.
+// exhaust tries all orders of the pods that the stuck ones depend on, if they are few, by depth-first search that
+// remembers failed states. It binds and unbinds, and leaves the counters as they were.
 type exhaust struct {
 	*order
 	queues []*queue // pods of one shape in the same domains of all counters; needs may be nil
 	failed map[string]bool
 }
 
-// anyOrder reports whether there is an order for the stuck queues and everything that counters link to them and, if
-// none was found, whether all orders were tried.
+// anyOrder reports whether there is an order for the stuck queues and all shapes that counters link to them; if it
+// finds none, it also reports whether all orders were tried.
 func (o *order) anyOrder(stuck []*queue) (found, all bool) {
 	linked := o.linked(stuck)
 	x := exhaust{order: o, failed: map[string]bool{}}

@@ -67,8 +67,8 @@ func (j *coexistence) all() {
 	}
 }
 
-// inTwoSteps reports whether the pods can be bound if those that are placed go first: the scheduler binds them before
-// the launched nodes, and so their domains, exist.
+// inTwoSteps reports whether the pods can be bound if the placed ones are bound first: the scheduler binds them
+// before the launched nodes, and so their domains, exist.
 func (j *coexistence) inTwoSteps() bool {
 	if len(j.plan.Placements) == 0 || len(j.plan.Launches) == 0 {
 		return false

@@ -91,7 +91,8 @@ func (j launches) launchedPods(l *model.Launch, c *catalog) (load model.Resource
 	return load
 }
 
-// optionsOf returns the available offerings of each type of a launch; of one from a reservation, the reservation.
+// optionsOf returns the available offerings of each type of a launch; for a launch from a reservation, the
+// reservation.
 func (j *judge) optionsOf(l *model.Launch) [][]*option {
 	if out := j.options[l]; out != nil {
 		return out
@@ -158,7 +159,7 @@ func (j launches) onePerShape(pods []model.PodKey) []model.PodKey {
 	return out
 }
 
-// daemons returns the requests of the daemons that run on nodes of the pool made this option.
+// daemons returns the requests of the daemons that run on nodes of the pool with this option.
 func (j *judge) daemons(c *catalog, w *option) *model.Resources {
 	if w.daemons != nil {
 		return w.daemons

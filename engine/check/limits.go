@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// limits: whichever types the launches get, the limits of their pools hold. A launch whose type has none of a
-// resource cannot break its limit, even if that was exceeded before.
+// limits: whichever types the launches get, the limits of their pools hold. A launch whose types have none of a
+// resource cannot break its limit, even if it was exceeded before.
 func (j *judge) limits() {
 	planned, launches := map[string]model.Resources{}, map[string]int64{}
 	for i := range j.plan.Launches {
@@ -50,8 +50,8 @@ func (j *judge) lowerBound() {
 	}
 }
 
-// minValues: the types of a launch have as many distinct values as the pool asks for. Under BestEffort a launch
-// states how far it lowers them, and no lower than its types allow.
+// minValues: the types of a launch have as many distinct values as the pool requires. Under BestEffort a launch
+// states how far it lowers minValues, and lowers them no further than its types require.
 func (j launches) minValues(l *model.Launch, c *catalog) {
 	relaxed := slices.Clone(l.Relaxed)
 	for _, r := range c.pool.Requirements {

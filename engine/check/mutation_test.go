@@ -17,14 +17,14 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// plan is what a mutation spoils: its own copy of a snapshot, a policy and a good plan.
+// plan is the input of a mutation: its own copy of a snapshot, a policy and a good plan.
 type plan struct {
 	*model.Snapshot
 	model.Policy
 	model.Plan
 }
 
-// clone is a copy down to what mutations change.
+// clone returns a copy that is deep enough for the mutations.
 func (p *plan) clone(t *testing.T) *plan {
 	s := *p.Snapshot
 	s.Shapes, s.Nodes, s.Pools = slices.Clone(s.Shapes), slices.Clone(s.Nodes), slices.Clone(s.Pools)
@@ -46,7 +46,7 @@ func (p *plan) clone(t *testing.T) *plan {
 	return out
 }
 
-// launch is the first launch, with its pool and the chosen type; nil if there is none.
+// launch returns the first launch, its pool and its first type; nil if there is none.
 func (p *plan) launch() (*model.Launch, *model.Pool, *model.InstanceType) {
 	if len(p.Launches) == 0 {
 		return nil, nil, nil
@@ -57,8 +57,8 @@ func (p *plan) launch() (*model.Launch, *model.Pool, *model.InstanceType) {
 	return l, pool, &pool.Types[i]
 }
 
-// lowerMinValues has the pool want a type more than the first launch names, which says so; the claim's minValues are
-// off by so many.
+// lowerMinValues makes the pool require one type more than the first launch has, and records the relaxation in the
+// launch; the claim's minValues differ from the number of types by off.
 func (p *plan) lowerMinValues(off int) bool {
 	l, pool, _ := p.launch()
 	if l == nil {
@@ -74,7 +74,7 @@ func (p *plan) lowerMinValues(off int) bool {
 	return true
 }
 
-// placed is the node of the first placement; nil if there is none.
+// placed returns the node of the first placement; nil if there is none.
 func (p *plan) placed() *model.Node {
 	if len(p.Placements) == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (p *plan) shape(k model.PodKey) *model.Shape {
 	return nil
 }
 
-// some is a pod that is placed or, if there is none, launched for.
+// some returns the shape of a placed pod or, if there is none, of a pod with a launch.
 func (p *plan) some() *model.Shape {
 	switch {
 	case len(p.Placements) > 0:
@@ -107,7 +107,7 @@ func (p *plan) some() *model.Shape {
 	return nil
 }
 
-// twins is a shape of which two pods are on one node of the plan.
+// twins returns a shape of which one launch has two pods.
 func (p *plan) twins() *model.Shape {
 	for i := range p.Launches {
 		seen := map[*model.Shape]bool{}
@@ -124,12 +124,13 @@ func (p *plan) twins() *model.Shape {
 
 var marked = model.Selector{Namespaces: []string{""}, Labels: model.Requirements{model.OneOf("marked", "yes")}}
 
-// mark lets marked choose the pods of the shape and of no other.
+// mark makes the selector marked match the pods of the shape and no others.
 func mark(s *model.Shape) {
 	s.Namespace, s.Labels = "", []model.Label{{Key: "marked", Value: "yes"}}
 }
 
-// mutation spoils a plan and says whether it found what it spoils; the judge must then say that the promise is broken.
+// mutation spoils a plan and reports whether it found anything to spoil; check.Plan must then report the broken
+// promise.
 type mutation struct {
 	name, promise string
 	spoil         func(*plan) bool
@@ -268,7 +269,7 @@ var mutations = []mutation{
 			return false
 		}
 		t.Allocatable[model.Pods] = l.Requests[model.Pods] - 1
-		// else daemons that do not run on this type may leave room
+		// otherwise the daemons that do not run on this type may leave capacity
 		return l.Requests[model.Pods] == p.requested(l)[model.Pods]
 	}},
 	{
@@ -487,14 +488,14 @@ var mutations = []mutation{
 		p.Nodes = append(p.Nodes, model.Node{Name: "planted", State: model.Initialized})
 		return p.onTwins(func(s *model.Shape) {
 			mark(s)
-			s.Affinity = nil // its pods may have been near to their like by the labels they had
+			s.Affinity = nil // its pods may have satisfied it by their old labels
 			s.Spread = []model.Spread{{Topology: model.LabelHostname, MaxSkew: 1, Hard: true, AnyNode: true, Pods: marked}}
 		})
 	}},
 	{"fewer domains than the least", "topology spread", func(p *plan) bool {
 		return p.onTwins(func(s *model.Shape) {
 			mark(s)
-			s.Affinity = nil // its pods may have been near to their like by the labels they had
+			s.Affinity = nil // its pods may have satisfied it by their old labels
 			s.Spread = []model.Spread{{Topology: model.LabelHostname, MaxSkew: 1, MinDomains: 1 << 20, Hard: true, Pods: marked}}
 		})
 	}},
@@ -549,7 +550,7 @@ func (p *plan) onNode(f func(*model.Node)) bool {
 	return n != nil
 }
 
-// requested is what the pods of a launch ask, without daemons.
+// requested returns the sum of the requests of a launch's pods, without daemons.
 func (p *plan) requested(l *model.Launch) (sum model.Resources) {
 	for _, k := range l.Pods {
 		sum = sum.Plus(p.shape(k).Requests.NonNegative())
@@ -561,7 +562,7 @@ func tolerates(s *model.Shape, key string) bool {
 	return slices.ContainsFunc(s.Tolerations, func(t model.Toleration) bool { return t.Key == "" || t.Key == key })
 }
 
-// Every mutation of every good plan must be caught, under the name of the promise that it breaks.
+// Every mutation of every good plan must be reported under the name of the promise that it breaks.
 func TestPlantedBugsAreCaught(t *testing.T) {
 	plant(t, goodPlans(t), mutations)
 }
@@ -590,8 +591,8 @@ func plant(t *testing.T, plans map[string]*plan, mutations []mutation) {
 	t.Logf("%d kinds of bugs, planted %v times", len(mutations), planted)
 }
 
-// goodPlans are plans of the engine for pods, for scenarios and for random clusters. What is launched without pods
-// has mutations of its own.
+// goodPlans returns plans of engine.Provision for scenarios and for random clusters. Launches without pods have
+// mutations of their own.
 func goodPlans(t *testing.T) map[string]*plan {
 	out := map[string]*plan{}
 	add := func(name string, s *model.Snapshot, policy model.Policy) {
@@ -612,7 +613,7 @@ func goodPlans(t *testing.T) map[string]*plan {
 	return out
 }
 
-// eachScenario reads the engine's scenarios.
+// eachScenario calls add with each of the engine's scenarios.
 func eachScenario(t *testing.T, add func(file string, s *model.Snapshot, policy model.Policy)) {
 	t.Helper()
 	files, err := filepath.Glob("../testdata/*.txt")

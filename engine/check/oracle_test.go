@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// The judge looks for an order by rules of thumb. Here all orders of a few pods are tried against the rules of the
-// search, which know nothing of the judge: both must say the same of plans that put pods on nodes at random.
+// The checker searches for a binding order heuristically. Here all orders of a few pods are tried against the
+// solver's rules, which are independent of the checker: both must agree on plans that place pods at random.
 func TestJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(2500) {
@@ -23,7 +23,7 @@ func TestJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 		}
 		for i := range s.Nodes {
 			if s.Nodes[i].State == model.InFlight {
-				s.Nodes[i].Pods = nil // where a pod runs, its node is there
+				s.Nodes[i].Pods = nil // a node on which a pod runs exists
 			}
 			for k := range s.Nodes[i].Pods {
 				s.Nodes[i].Pods[k].Terminating = r.IntN(8) == 0
@@ -44,7 +44,7 @@ func TestJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 		}
 		possible := len(s.Pending) == 0 || inSomeOrder(rules.NewState(s), s.Pending, at, 0, map[int]bool{})
 		found := check.Plan(s, model.Policy{}, plan)
-		// of labels that are open the rules fear more
+		// where labels are still open, the rules are stricter
 		if careful := unsure && len(found) == 0; possible != (len(found) == 0) && !careful {
 			t.Errorf("seed %d: the pods can be bound in some order: %v; the judge says %v", seed, possible, found)
 			for i, p := range s.Pending {
@@ -60,7 +60,7 @@ func TestJudgeFindsAnOrderIfThereIsOne(t *testing.T) {
 	t.Logf("%d plans can be bound, %d cannot", good, bad)
 }
 
-// The same for clusters in which nothing but other pods stands in the way, so that it is the order that decides.
+// The same for clusters in which only other pods constrain a pod, so that the order decides.
 func TestJudgeFindsNarrowOrders(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range uint64(3000) {
@@ -79,9 +79,9 @@ func TestJudgeFindsNarrowOrders(t *testing.T) {
 	t.Logf("%d plans can be bound, %d cannot", good, bad)
 }
 
-// Plans too large to try all orders: pods are bound one after another as the rules allow, so there is an order. Each
-// app looks at itself, as most do; where many pods with different skews count each other, the judge may miss the
-// order.
+// Plans that are too large to try all orders: pods are bound one after another as the rules allow, so an order
+// exists. Each app selects only itself, as most do; where many pods with different skews count each other, the
+// checker may miss the order.
 func TestJudgeFindsTheOrderOfManyPods(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 17))
@@ -119,8 +119,8 @@ func TestJudgeFindsTheOrderOfManyPods(t *testing.T) {
 	}
 }
 
-// crowded is a cluster of two to five nodes in two zones, and a plan for pods of two apps that spread and want to be
-// near each other.
+// crowded returns a cluster of two to five nodes in two zones, and a plan for pods of two apps with topology spread
+// and affinity to each other.
 func crowded(r *rand.Rand) (*model.Snapshot, model.Plan, []int) {
 	s, plan, at := &model.Snapshot{ResourceNames: model.WellKnownResources}, model.Plan{}, []int{}
 	apps := func() model.Selector {

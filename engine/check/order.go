@@ -17,14 +17,14 @@ type order struct {
 	known    map[string]*counter
 	counters []*counter
 	feeds    [][]*counter // by shape: counters of its pods
-	needs    []*needs     // by shape; nil if it asks nothing of other pods
+	needs    []*needs     // by shape; nil if it has no constraints on other pods
 	queues   []*queue
 	rest     []helper              // pods without needs that some selector matches
 	helpers  map[*counter][]helper // by counter: those of rest that it counts and that are not bound
 	inStages bool                  // see runInStages
 }
 
-// needs are what a shape asks of the pods bound before it.
+// needs are the constraints of a shape on the pods bound before it.
 type needs struct {
 	near   []*counter // by affinity term: pods that match all terms
 	first  bool       // the pod matches its own terms: it may be the first if no other pod does

@@ -17,7 +17,7 @@ func (j *judge) placements() {
 	for _, p := range j.plan.Placements {
 		n, s := j.node(p.Node), j.shape(p.Pod)
 		if n == nil || s == nil {
-			j.fail("exists", podName(p.Pod), "is placed on %q, but one of them is not in the snapshot", p.Node)
+			j.fail("exists", podName(p.Pod), "is placed on %q, but the pod or the node is not in the snapshot", p.Node)
 			continue
 		}
 		load[n.Name] = load[n.Name].Plus(s.Requests.NonNegative())
@@ -67,7 +67,8 @@ func anyName(want model.Requirement) bool {
 	return want.Complement && want.Gte == nil && want.Lte == nil
 }
 
-// nodeSatisfies: every node that one in flight may become must satisfy the requirements.
+// nodeSatisfies reports whether the node satisfies the requirements; a node in flight must satisfy them whatever it
+// becomes.
 func (j *judge) nodeSatisfies(n *model.Node, wants model.Requirements) bool {
 	for _, want := range wants {
 		switch have, ok := n.Labels.Get(want.Key); {

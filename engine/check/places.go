@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// places are the domains of a topology key, and the one of each host.
+// places are the domains of a topology key, and the domain of each host.
 type places struct {
 	names []string // distinct domains
 	at    []place  // by host
@@ -64,8 +64,8 @@ func (j *coexistence) placesBy(key string) *places {
 	return p
 }
 
-// valuesOf returns the possible values of the host's label. If sure, it has the only one, or no such label; else it
-// may have any of them, and any value at all if there are none.
+// valuesOf returns the possible values of the host's label. If sure, the label has the only one or, without values,
+// does not exist; else it may have any of them or, without values, any value at all.
 func (j *coexistence) valuesOf(m *host, key string) (values []string, sure bool) {
 	if m.node != nil {
 		return j.valuesOfNode(m.node, key)
@@ -80,7 +80,7 @@ func (j *coexistence) valuesOf(m *host, key string) (values []string, sure bool)
 	return l.values, len(l.values) == 0 || len(l.values) == 1 && !l.absent
 }
 
-// settled returns what a claim's requirement makes of a label that nothing else decides.
+// settled returns the values that a claim's requirement allows for a label that nothing else decides.
 func settled(r model.Requirement, ok bool) (values []string, sure bool) {
 	switch {
 	case !ok || r.IsDoesNotExist():

@@ -49,7 +49,7 @@ func (j *disruption) removals() {
 	}
 }
 
-// goes judges what holds for every removed node, and returns the node; nil if nothing more can be said about it.
+// goes judges what holds for every removed node, and returns the node; nil if it cannot be judged further.
 func (j *disruption) goes(r model.Removal) *model.Node {
 	n, object := j.node(r.Node), "node "+r.Node
 	if n == nil || j.pools[n.Pool] == nil || j.seen[r.Node] {
@@ -61,7 +61,7 @@ func (j *disruption) goes(r model.Removal) *model.Node {
 		j.fail("managed", object, "the removal is not about claim %q of pool %q", n.Claim, n.Pool)
 	}
 	if n.Deleting {
-		j.fail("disruptable", object, "is going already")
+		j.fail("disruptable", object, "is being deleted already")
 	}
 	return n
 }
@@ -73,7 +73,7 @@ func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 	case model.Empty:
 		t.empty++
 		if pool.Static {
-			j.fail("replicas", object, "goes as empty, but static pool %s has its replicas", pool.Name)
+			j.fail("replicas", object, "is removed as empty, but pool %s is static", pool.Name)
 		}
 		if pool.Disruption.Never || !j.quiet(n) {
 			j.fail("consolidateAfter", object, "is not quiet for long enough")
@@ -93,7 +93,8 @@ func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 	}
 	for _, p := range n.Pods {
 		ends := p.Terminal || p.Terminating && !p.Returns
-		if !ends && !p.Daemon || p.DoNotDisrupt && !p.Terminal && !p.Terminating {
+		held := p.DoNotDisrupt && !p.Terminal && !p.Terminating && (m != model.Drifted || !n.Deadline)
+		if !ends && !p.Daemon || held {
 			j.fail("empty", object, "%s is still there", podName(p.PodKey))
 		}
 	}
@@ -108,14 +109,14 @@ func (j *disruption) quiet(n *model.Node) bool {
 	return !j.s.Now.Before(since.Add(j.pools[n.Pool].pool.Disruption.ConsolidateAfter))
 }
 
-// budgets: removals for one reason stay within its budget together with those that came before: one budget may apply
-// to several reasons.
+// budgets: removals for one reason, together with those for earlier reasons, stay within its budget: one budget may
+// apply to several reasons.
 func (j *disruption) budgets(p *model.Pool, t *tally) {
 	d := &p.Disruption
 	if t.empty > max(d.AllowedEmpty, 0) || t.drifted > 0 && t.empty+t.drifted > d.AllowedDrifted ||
 		t.underused > 0 && t.empty+t.drifted+t.underused > d.AllowedUnderused {
-		j.fail("budget", "pool "+p.Name, "%d empty, %d drifted and %d underused go, %d, %d and %d are allowed",
-			t.empty, t.drifted, t.underused, d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
+		j.fail("budget", "pool "+p.Name, "%d empty, %d drifted and %d underutilized nodes are removed, allowed are %d, %d "+
+			"and %d", t.empty, t.drifted, t.underused, d.AllowedEmpty, d.AllowedDrifted, d.AllowedUnderused)
 	}
 }
 
@@ -143,7 +144,7 @@ func (j *disruption) replicas(p *model.Pool, surplus int) {
 		j.fail("replicas", "pool "+p.Name, "%d of %d run, %d are launched, %d removed as surplus", running, p.Replicas,
 			launches, surplus)
 	}
-	for i := range j.plan.Commands { // hosts of static pools are replaced one for one
+	for i := range j.plan.Commands { // nodes of static pools are replaced one for one
 		c := &j.plan.Commands[i]
 		out := len(slices.DeleteFunc(slices.Clone(c.Removals), func(r model.Removal) bool { return r.Pool != p.Name }))
 		in := len(slices.DeleteFunc(slices.Clone(c.Launches), func(l model.Launch) bool { return l.Pool != p.Name }))

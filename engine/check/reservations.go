@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// reserved returns the reservation of which the option is an instance, if that is what the launch asks for.
+// reserved returns the reservation that provides the option to the launch, nil if none does.
 func (w *option) reserved(l *model.Launch, p *model.Pool) *model.Reservation {
 	if w.offer.CapacityType != model.Reserved {
 		return nil
@@ -20,7 +20,7 @@ func (w *option) reserved(l *model.Launch, p *model.Pool) *model.Reservation {
 	return nil
 }
 
-// with returns the option whose node has these labels in place of those that its type has.
+// with returns the option with these labels instead of those that its type has.
 func (w *option) with(labels model.Requirements) *option {
 	out := option{kind: w.kind, offer: w.offer, labels: w.labels}
 	for _, r := range labels {

@@ -48,7 +48,7 @@ func (o *order) run() []*queue {
 }
 
 // runInStages binds pods that spread over the fewest domains, such as zones, first: pods that spread over hosts only
-// can wait for them, but raise their domains.
+// can wait for them, but would raise their domains.
 func (o *order) runInStages(waiting []*queue) {
 	span := func(q *queue) int {
 		least := 1 << 30
@@ -111,7 +111,8 @@ func (o *order) comes(c *counter, domain int) bool {
 		slices.ContainsFunc(o.queues, func(q *queue) bool { return slices.ContainsFunc(q.loads, here) })
 }
 
-// round binds one pod of each queue that is allowed now; all of them if the queue has no spread.
+// round binds one allowed pod of each queue for which now returns true, or all of the queue's pods if it has no
+// spread. It reports whether it bound any.
 func (o *order) round(waiting []*queue, now func(*queue) bool) bool {
 	any := false
 	for _, q := range waiting {
@@ -168,7 +169,7 @@ func (o *order) raisesLowest(q *queue) bool {
 	return len(n.spread) > 0
 }
 
-// obstacle returns the need that does not allow a pod of the queue now, -1 if all do.
+// obstacle returns the index of a need that does not allow a pod of the queue now, -1 if all do.
 func (o *order) obstacle(q *queue) int {
 	n := o.needs[q.shape]
 	first := n.first
@@ -199,7 +200,7 @@ func (o *order) help(waiting []*queue) bool {
 	for _, q := range waiting {
 		i, near := o.obstacle(q), len(o.needs[q.shape].near)
 		if i < 0 {
-			continue // somebody helped already
+			continue // an earlier helper removed it
 		}
 		x := obstacle{o.needs[q.shape].counters()[i], -1}
 		if i < near {

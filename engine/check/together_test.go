@@ -8,8 +8,8 @@ shape warden cpu=1 labels(app=warden) anti(zone: app=web)
 shape db cpu=1 labels(app=db)
 `
 
-// What pods say of each other: each story is a plan made by hand that can be bound pod after pod, or breaks the promise
-// that is named.
+// Constraints between pods: each case is a hand-made plan whose pods can be bound one after another, or which breaks
+// the named promise.
 func TestPodsThatDependOnEachOther(t *testing.T) {
 	for name, story := range map[string]struct {
 		text    string

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/check"
 )
 
-// many are the pods name-01 to name-n.
+// many returns the names name-01 to name-n.
 func many(name string, n int) (out []string) {
 	for i := range n {
 		out = append(out, fmt.Sprintf("%s-%02d", name, i+1))
@@ -15,8 +15,8 @@ func many(name string, n int) (out []string) {
 	return out
 }
 
-// Of few pods every order is tried. Of many, what cannot be is found by what the domains have in the end; for the rest
-// the judge says that it does not know.
+// For few pods every order is tried. For many, violations are found from the final state of the domains; otherwise
+// the checker reports the order as unproven.
 func TestUnprovenOrders(t *testing.T) {
 	const circle = threeNodes +
 		"pods %[1]d p cpu=10m labels(app=p) affinity(zone: app=q)\npods %[1]d q cpu=10m labels(app=q) affinity(zone: app=p)"

@@ -7,8 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// worthwhile: whichever offerings they get, the launches cost less together than the removed nodes, and, of several,
-// none might as well be a removed node. Spot replaces spot only if the policy allows it.
+// worthwhile: whichever offerings they get, the launches together cost less than the removed nodes, and a launch that
+// may have the type of one of several removed nodes costs less than that node. Spot replaces spot only if the policy
+// allows it.
 func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 	object := "command " + c.ID
 	if c.Saves <= 0 {
@@ -37,7 +38,7 @@ func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 		j.notTheSame(c, l, victims)
 	}
 	if len(c.Launches) > 0 && dearest >= total {
-		j.fail("saves", object, "the replacements may cost %d, what goes costs %d", dearest, total)
+		j.fail("saves", object, "the replacements may cost %d, the removed nodes cost %d", dearest, total)
 	}
 	j.paysBack(c, victims)
 }
@@ -45,12 +46,14 @@ func (j *disruption) worthwhile(c *model.Command, victims []*model.Node) {
 func (j *disruption) notTheSame(c *model.Command, l *model.Launch, victims []*model.Node) {
 	for _, n := range victims {
 		if len(victims) > 1 && slices.Contains(l.Types, n.Type) && l.Chosen.Price >= n.Price {
-			j.fail("saves", "command "+c.ID, "%s might as well stay: it is of a type of the replacement", n.Name)
+			j.fail("saves", "command "+c.ID, "%s is removed, although the replacement may have its type and is not cheaper",
+				n.Name)
 		}
 	}
 }
 
-// paysBack: the cost of the moves is recovered before half of the pods that leave any of the nodes are twice as old.
+// paysBack: at least half of the pods that leave each node are as old as the time in which the command recovers its
+// cost.
 func (j *disruption) paysBack(c *model.Command, victims []*model.Node) {
 	const handover = time.Minute
 	cost := 0.0

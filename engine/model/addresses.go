@@ -1,19 +1,20 @@
 package model
 
-// Subnet is a subnet from which nodes take addresses: their own, those of their pods, and those that their CNI keeps to
-// spare.
+// Subnet is a subnet from which nodes take IP addresses: their own, those of their pods, and the spare ones that
+// their CNI keeps.
 type Subnet struct {
 	ID, Zone string
-	Free     int64 // addresses that no node has and none in flight is about to take
-	// CIDR is its range of IPv4 addresses, for people; "" if it is not known. Nothing is decided by it.
+	Free     int64 // addresses that no node has and that no node in flight will take
+	// CIDR is its IPv4 address range, for display only; "" if unknown.
 	CIDR string `json:",omitempty"`
 }
 
-// AddressStep says what nodes with up to so many pods take from their subnet.
+// AddressStep says how many addresses a node with at most Pods pods takes from its subnet.
 type AddressStep struct{ Pods, Addresses int64 }
 
-// AddressesFor returns what a node of the type takes from its subnet for so many pods: the number of the first step
-// that has them, else of the last one. 0 if nothing is known of the type: subnets do not limit it.
+// AddressesFor returns how many addresses a node of the type takes from its subnet for this many pods: those of the
+// first step that covers them, or else of the last step. It returns 0 if the type has no steps: subnets do not limit
+// it.
 func (t *InstanceType) AddressesFor(pods int64) int64 {
 	for _, s := range t.Addresses {
 		if pods <= s.Pods {

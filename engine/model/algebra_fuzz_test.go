@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// worlds are what a label may be: absent, one of the values that the requirements below mention, or one that none mentions:
-// any word, and each integer in another spelling.
+// worlds are the possible states of a label: absent, one of the values that the requirements below mention, or a
+// value that none mentions: any word, and each integer in another spelling.
 var worlds = slices.Concat([]string{"absent"}, mentioned, []string{
 	"other", "-03", "-02", "-01", "00", "01", "02", "03", "04", "05",
 	"09223372036854775807", "-09223372036854775808",
@@ -20,10 +20,10 @@ var mentioned = []string{
 	"9223372036854775807", "-9223372036854775808", "9223372036854775808",
 }
 
-// bounds are what the requirements below compare with.
+// bounds are the values that the requirements below compare with.
 var bounds = []string{"-2", "0", "3", "9223372036854775807", "-9223372036854775808"}
 
-// set is the worlds that satisfy a requirement.
+// set is the set of worlds that satisfy a requirement.
 type set uint64
 
 func satisfied(by Requirement) (s set) {
@@ -35,7 +35,8 @@ func satisfied(by Requirement) (s set) {
 	return s
 }
 
-// built makes a requirement as pods do, the intersection of several, and says what should satisfy it.
+// built makes a requirement as a pod's is made, the intersection of several, and returns the worlds that should
+// satisfy it.
 func built(ops []byte) (Requirement, set) {
 	if len(ops) == 0 {
 		ops = []byte{2}
@@ -50,14 +51,14 @@ func built(ops []byte) (Requirement, set) {
 
 var operators = []Operator{In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte}
 
-// single is one requirement and, said once more in plain words, what satisfies it.
+// single returns one requirement and the worlds that satisfy it, computed independently.
 func single(b []byte) (Requirement, set) {
 	op := operators[int(b[0])%len(operators)]
 	var values []string
 	for _, x := range b[1:] {
 		values = append(values, mentioned[int(x)%len(mentioned)])
 	}
-	if len(values) == 0 { // the API refuses In and NotIn without values
+	if len(values) == 0 { // the API rejects In and NotIn without values
 		values = []string{"a"}
 	}
 	if op == Gt || op == Lt || op == Gte || op == Lte {
@@ -105,7 +106,7 @@ func plainly(op Operator, values []string, world string, absent bool) bool {
 	return number && n <= bound
 }
 
-// Every operation on requirements must be the one on the sets of what satisfies them.
+// Every operation on requirements must equal the operation on the sets of worlds that satisfy them.
 func FuzzRequirementsAreSets(f *testing.F) {
 	f.Add([]byte{0, 1, 2}, []byte{1, 1, 1})
 	f.Add([]byte{2, 0, 0, 1, 2, 2}, []byte{3})

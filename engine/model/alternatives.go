@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Alternatives returns the best offering of each type of a launch, by effective price under the policy, then name; at
-// most limit of them.
-func Alternatives(s *Snapshot, policy Policy, l *Launch, limit int) []Candidate {
+// Alternatives returns the best offering of each type of a launch, by price, then name; at most limit of them.
+func Alternatives(s *Snapshot, l *Launch, limit int) []Candidate {
 	pool := s.Pool(l.Pool)
 	if pool == nil {
 		return nil
@@ -16,7 +15,6 @@ func Alternatives(s *Snapshot, policy Policy, l *Launch, limit int) []Candidate 
 	capacities, _ := l.Requirements.Get(LabelCapacityType)
 	allows := func(r Requirement, value string) bool { return r.Key == "" || r.Has(value) }
 	var out []Candidate
-	counts := map[OfferingKey]Price{}
 	for t := range pool.Types {
 		it := &pool.Types[t]
 		if !slices.Contains(l.Types, it.Name) {
@@ -32,12 +30,11 @@ func Alternatives(s *Snapshot, policy Policy, l *Launch, limit int) []Candidate 
 		}
 		if best != nil {
 			key := OfferingKey{Type: it.Name, Zone: best.Zone, CapacityType: best.CapacityType}
-			counts[key] = best.Price
 			out = append(out, Candidate{OfferingKey: key, Price: best.Price})
 		}
 	}
 	slices.SortFunc(out, func(a, b Candidate) int {
-		return cmp.Or(cmp.Compare(counts[a.OfferingKey], counts[b.OfferingKey]), cmp.Compare(a.Type, b.Type))
+		return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Type, b.Type))
 	})
 	return out[:min(limit, len(out))]
 }

@@ -78,10 +78,15 @@ func (p HostPort) Conflicts(o HostPort) bool {
 type Volume struct {
 	ID     string // identifies the volume: it attaches to a node once, however many pods use it
 	Driver string // CSI driver whose attach limit it counts against, "" if none
-	// node labels, of which one conjunction must hold: from the bound PV or the StorageClass; none = anywhere
+	// conjunctions of node labels, at least one of which must hold: from the bound PV or the StorageClass; none =
+	// anywhere
 	Topology []Requirements
 	Alone    bool // ReadWriteOncePod: no other pod may use it at the same time
 }
+
+// DevicesOf is the prefix of the names of resources that count devices of a DeviceClass (dynamic resource
+// allocation), and of the IDs of Volumes that say where such devices are. No Kubernetes resource has such a name.
+const DevicesOf = "devices of "
 
 // AttachLimit is the number of volumes of a CSI driver that a node can attach.
 type AttachLimit struct {

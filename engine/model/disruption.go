@@ -12,17 +12,18 @@ type DisruptionPolicy struct {
 	Never            bool // consolidateAfter: Never
 	WhenEmptyOnly    bool // consolidationPolicy: WhenEmpty
 	Balanced         bool // consolidationPolicy: Balanced
-	// empty nodes that the budgets allow to remove now; controller/translate evaluates schedules and percentages
+	// how many empty nodes the budgets allow to be removed now; controller/translate evaluates schedules and
+	// percentages
 	AllowedEmpty     int
 	AllowedDrifted   int // the same for drifted nodes
 	AllowedUnderused int // the same for underutilized nodes
 
 	Window Window // when nodes may be disrupted; the zero value = any time
-	// Unclear says why nothing of the pool may be disrupted: one of its disruption annotations is invalid. "" = they
+	// Unclear says why nothing in the pool may be disrupted: one of its disruption annotations is invalid. "" = they
 	// are valid.
 	Unclear string
-	// MinSaving is what consolidation must save per hour and removed node, MinSavingPercent the same in percent of the
-	// nodes' price, 0 to 100; 0 = anything.
+	// MinSaving is the minimum that consolidation must save per hour for each removed node, MinSavingPercent the same
+	// as a percentage of the nodes' prices, 0 to 100; 0 = no minimum.
 	MinSaving        Price
 	MinSavingPercent int
 	SoftExpireAfter  time.Duration // replaces nodes of this age as if they had drifted; 0 = never
@@ -109,12 +110,12 @@ func Remaining(now time.Time, pods []Pod) time.Duration {
 	return ages[len(ages)/2]
 }
 
-// Handover is the time for which a node and its replacement are both paid: about what an EC2 instance takes from
-// launch to Ready and its predecessor takes to be drained.
+// Handover is the time for which a node and its replacement are both paid: about as long as an EC2 instance takes
+// from launch to Ready and its predecessor takes to drain.
 const Handover = time.Minute
 
 // Payback returns the time after which a command has saved what it costs: nodes paid twice during the handover, and
-// moves, which cost so many thousandths of MovePrice. It is Unknown if nothing is saved.
+// moves, which cost this many thousandths of MovePrice. It is Unknown if nothing is saved.
 func (p *Policy) Payback(saves, launched Price, moves int64) time.Duration {
 	if saves <= 0 {
 		return Unknown

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Moves reports whether the pod needs another place when its node is removed: it occupies the node, and can be evicted.
+// Moves reports whether the pod needs another node when its node is removed: it occupies the node, and can be
+// evicted.
 func (p *BoundPod) Moves() bool { return p.Occupies() && !p.Protected() }
 
-// Occupies reports whether a node with the pod is not empty (Karpenter: the pod is reschedulable).
+// Occupies reports whether the pod keeps its node from being empty (Karpenter: the pod is reschedulable).
 func (p *BoundPod) Occupies() bool { return !p.Daemon && !p.Terminal && (!p.Terminating || p.Returns) }
 
 // Protected reports whether the pod must not be evicted now, whether or not a DaemonSet owns it.
@@ -35,7 +36,7 @@ func (s *Snapshot) Draining(names map[string]bool) *Snapshot {
 	return &out
 }
 
-// WithExpected returns the cluster in which the expected pods are pending already.
+// WithExpected returns the cluster with the expected pods already pending.
 func (s *Snapshot) WithExpected() *Snapshot {
 	if len(s.Expected) == 0 {
 		return s
@@ -53,7 +54,7 @@ func SortPending(pods []Pod) {
 	})
 }
 
-// Drain marks the node as Deleting and moves its pods that need another place to the end of moving, which it returns.
+// Drain marks the node as Deleting and moves its pods that need another node to the end of moving, which it returns.
 func (n *Node) Drain(shapes []Shape, moving []Pod) []Pod {
 	n.Deleting = true
 	var stay []BoundPod

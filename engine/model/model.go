@@ -1,7 +1,7 @@
 // Package model holds the engine's data: an immutable Snapshot of a cluster goes in, a Plan comes out.
 //
-// Everything is in canonical order (said at each field), so that equal clusters are equal values and give equal plans.
-// Nothing here knows Kubernetes' Go types, a cloud or a clock; controller/translate translates.
+// Everything is in canonical order (see each field), so that equal clusters are equal values and give equal plans.
+// Nothing here depends on Kubernetes' Go types, a cloud or a clock; controller/translate translates.
 package model
 
 import (
@@ -33,22 +33,22 @@ type Snapshot struct {
 	Now           time.Time
 	ResourceNames []string // by resource index; begins with WellKnownResources
 	Shapes        []Shape  // distinct pod shapes, by Key
-	Pending       []Pod    // pods waiting for a place, by Created, then Namespace, Name
-	// Expected are pods not created yet, in the order of Pending: successors of evicted pods, and what the controllers of
-	// pending pods have yet to create. Their room is reserved.
+	Pending       []Pod    // pods that need a node, by Created, then Namespace, Name
+	// Expected are pods not created yet, in the order of Pending: replacements of evicted pods, and what the
+	// controllers of pending pods have yet to create. Capacity is reserved for them.
 	Expected   []Pod
 	Nodes      []Node      // nodes that exist or are being launched, by Name
 	Pools      []Pool      // by Weight descending, then Name
 	Daemons    []Daemon    // DaemonSets, by Namespace, Name
 	Namespaces []Namespace // by Name
-	Subnets    []Subnet    `json:",omitempty"` // by ID; those of no pool limit nothing
-	// Unsettled says why no pods are moved under Enforce, such as that the VPC CNI rolls; "" if they may be.
+	Subnets    []Subnet    `json:",omitempty"` // by ID; those that no pool uses limit nothing
+	// Unsettled says why no pods are moved under Enforce, such as a rollout of the VPC CNI; "" if they may be moved.
 	Unsettled string `json:",omitempty"`
 }
 
 // Pool returns the pool with the name, nil if there is none.
 func (s *Snapshot) Pool(name string) *Pool {
-	for i := range s.Pools { // pools are large: none is copied to be compared
+	for i := range s.Pools { // pools are large: compare them in place
 		if s.Pools[i].Name == name {
 			return &s.Pools[i]
 		}
@@ -75,7 +75,8 @@ type Pod struct {
 	Priority int32
 	Created  time.Time
 	// From is the node that the pod runs on and has to leave because the node is being removed; "" for an unbound pod.
-	// Such a pod is in Snapshot.Pending and not among its node's Pods: its next place is prepared before it is evicted.
+	// Such a pod is in Snapshot.Pending and not among its node's Pods: capacity for it is prepared before it is
+	// evicted.
 	From string
 	// Nominated is the node on which kube-scheduler reserves room for the pod because an earlier plan placed it there
 	// (status.nominatedNodeName); "" for none.
@@ -124,7 +125,7 @@ type Daemon struct {
 	Shape           Shape
 }
 
-// NodeState is how far a node has come in its life cycle.
+// NodeState is a node's stage in its life cycle.
 type NodeState int
 
 // States of a node, in order.
@@ -147,7 +148,7 @@ type Node struct {
 	Taints       []Taint
 	Capacity     Resources // counts against the pool's limits
 	Allocatable  Resources
-	Used         Resources // requests of its pods and of daemon pods that will come
+	Used         Resources // requests of its pods and of the daemon pods expected on it
 	Price        Price     // 0 if unknown
 	State        NodeState
 	Created      time.Time
@@ -162,14 +163,15 @@ type Node struct {
 	Expires      time.Time // when the claim's expireAfter passes; zero if never
 	// DaemonSets whose pods wait for this node, by DaemonSet; Used includes their requests
 	MissingDaemons []MissingDaemon `json:"Lacks"`
-	// recently nominated for pods that may be on their way: not disrupted before; zero if none
+	// recently nominated for pods that may be about to arrive: not disrupted before then; zero if none
 	NominatedUntil time.Time
 	Command        string // ID of the Command that removes the node, "" if none; implies Deleting
-	// Deadline: the claim has a terminationGracePeriod, so that its pods leave in the end, whatever protects them. Drift
-	// waits for none of them then (karpenter.sh/v1: the "eventual" disruption class).
+	// Deadline means that the claim has a terminationGracePeriod: its pods are deleted in the end, whatever protects
+	// them, so drift does not wait for them (karpenter.sh/v1: the "eventual" disruption class).
 	Deadline     bool
 	AttachLimits []AttachLimit // of CSINode, by Driver
 	Unaddressed  int64         `json:",omitempty"` // see InstanceType
+	Unlaunched   bool          `json:"-"`          // marks one that Provision launches only if it places pods there
 }
 
 // Free returns what pods can still request.
@@ -181,10 +183,10 @@ type BoundPod struct {
 	Daemon       bool // owned by a DaemonSet or the node itself: deleted with the node
 	DoNotDisrupt bool
 	Terminal     bool // Succeeded or Failed
-	Terminating  bool `json:"Leaving"`    // has a deletionTimestamp: topology spread ignores it, everything else counts it
-	Returns      bool `json:",omitempty"` // Terminating, and a StatefulSet creates its successor once it has ended
+	Terminating  bool `json:"Leaving"`    // has a deletionTimestamp: topology spread ignores it, the rest counts it
+	Returns      bool `json:",omitempty"` // Terminating, and a StatefulSet creates its replacement once it has ended
 	// EvictionBlocked says why the pod cannot be evicted now although the pod itself allows it, such as
-	// "PodDisruptionBudget shop/web allows no eviction"; "" if it can be.
+	// "PodDisruptionBudget shop/web allows no eviction"; "" if it can be evicted.
 	EvictionBlocked string `json:"Held"`
 	// EvictionCost is the cost of moving the pod in thousandths of an ordinary pod, from its deletion cost and priority,
 	// between -1,000,000 and 1,000,000; a negative one counts as 0.
@@ -211,16 +213,17 @@ type Pool struct {
 	Limits        Limits
 	Usage         Resources // capacity of all its nodes, including those in flight and being removed
 	NodeCount     int64
-	MinNodes      int64          `json:",omitempty"` // which it keeps: an Auto Scaling group has no fewer
+	MinNodes      int64          `json:",omitempty"` // which it keeps: the minimum of an Auto Scaling group
 	Types         []InstanceType // what its node class offers, by Name; shared
 	NotReady      string         // why it may not launch now, "" if it may
 	Disruption    DisruptionPolicy
-	// Static pools keep Replicas nodes, whatever the pods; no pod causes a launch in them.
+	// Static pools keep Replicas nodes, regardless of pods; no pod causes a launch in them.
 	Static   bool
 	Replicas int64
 	// Reservations are capacity reservations whose free instances it may launch, by ID; shared among pools.
 	Reservations []Reservation `json:",omitempty"`
-	// Subnets are the IDs of those in which it launches, one in each zone at least, by ID; nil = addresses limit nothing.
+	// Subnets are the IDs of the subnets in which it launches, at least one per zone, sorted; nil = addresses limit
+	// nothing.
 	Subnets []string `json:",omitempty"`
 }
 
@@ -232,13 +235,13 @@ type InstanceType struct {
 	Allocatable  Resources     // capacity less reserved resources and eviction thresholds
 	Offerings    []Offering    // by Zone, CapacityType
 	AttachLimits []AttachLimit // by Driver; a driver without an entry has no limit
-	// Addresses are what a node takes from its subnet by its pods, ascending; nil = not known, which limits nothing.
+	// Addresses says how many addresses a node takes from its subnet by its pods, ascending; nil = unknown, no limit.
 	Addresses []AddressStep `json:",omitempty"`
-	// Unaddressed is how many of a node's pods would have no address: if any, it is not launched under Enforce.
+	// Unaddressed is how many of a node's pods would have no address; if any, the type is not launched under Enforce.
 	Unaddressed int64 `json:",omitempty"`
 }
 
-// Offering is a type in a zone on a capacity type, at a price.
+// Offering is an instance type in a zone with a capacity type, at a price.
 type Offering struct {
 	Zone         string
 	CapacityType string

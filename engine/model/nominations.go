@@ -25,13 +25,14 @@ func (s *Snapshot) Placeholders() map[PodKey]bool {
 	return out
 }
 
-// PendingClaims returns, by pod, the claims of nodes that are not ready yet and on which the plan places waiting and
-// expected pods. claims maps the IDs of its launches to their claims.
+// PendingClaims returns, by pod, the claim of the node on which the plan places a waiting or expected pod.
+// Initialized nodes count only for pods that are nominated there already. claims maps the IDs of the plan's launches
+// to their claims.
 func (p *Plan) PendingClaims(s *Snapshot, claims map[string]string) map[PodKey]string {
 	if len(p.Launches)+len(p.Placements) == 0 {
 		return nil
 	}
-	nominated := make(map[PodKey]string, len(s.Pending)) // by pods that can be nominated
+	nominated := make(map[PodKey]string, len(s.Pending)) // nominations of the pods that can have one
 	for i := range s.Pending {
 		if pod := &s.Pending[i]; pod.From == "" && !pod.Virtual {
 			nominated[pod.PodKey] = pod.Nominated

@@ -7,7 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Promised is what is yet to be ready, and what was promised before; nothing to pods that run, and to placeholders.
+// Pods are promised nodes that are not ready yet, and nodes they were promised before; running pods and placeholders
+// are promised nothing.
 func TestPromises(t *testing.T) {
 	key := func(name string) model.PodKey { return model.PodKey{Namespace: "default", Name: name, UID: name} }
 	pod := func(name string, change func(*model.Pod)) model.Pod {

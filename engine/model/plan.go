@@ -11,14 +11,14 @@ type Plan struct {
 	Placements []Placement // by pod
 	Launches   []Launch    // by ID
 	Unplaced   []Unplaced  // by pod
-	Removals   []Removal   // by Node: nodes of which nobody needs a replacement
+	Removals   []Removal   // by Node: nodes that need no replacement
 	Commands   []Command   // nodes to remove once their replacements are ready, by the first of their Removals
 	Kept       []Kept      // candidates that stay, by Node
 	Partial    bool        // the search was cut short: the plan is valid, more may be possible
 	// After is where Disrupt stopped looking at nodes whose pods have to move. Passed as Policy.After, it makes the
 	// next call continue there. The zero value means that it looked at all of them.
 	After Cursor
-	// RecheckAt is when a node that stays only because its pods are too young may be removed although nothing changed;
+	// RecheckAt is when a node that stays only because its pods are too young may be removed even if nothing changes;
 	// zero if none.
 	RecheckAt time.Time `json:"Again"`
 	// LowerBound is a lower bound on the effective price of any set of launches for these pods that respects the pools'
@@ -64,7 +64,7 @@ type Candidate struct {
 	Price Price
 }
 
-// Unplaced is a pod that gets no place, and why.
+// Unplaced is a pod that the plan cannot place, and why.
 type Unplaced struct {
 	Pod    PodKey
 	Reason Reason
@@ -94,8 +94,8 @@ type Command struct {
 	Method   Method
 	Removals []Removal // by Node, at least one
 	Launches []Launch  // replacements, by ID; none if the pods fit on existing nodes
-	// Placements are the places on nodes that are there of those pods for which nothing is launched, by pod.
-	// kube-scheduler may find others.
+	// Placements assigns the pods for which nothing is launched to existing nodes, by pod. kube-scheduler may choose
+	// other nodes.
 	Placements []Placement
 	Saves      Price // per hour; may be negative for drift
 	Cost       int64 // of the pods' moves: the sum of their EvictionCosts, and 1000 for each node

@@ -14,8 +14,8 @@ type Preferences string
 
 // The treatments of preferences.
 const (
-	Priced  Preferences = ""        // each is honored as far as that costs no more than its price
-	Respect Preferences = "Respect" // each is honored if at all possible
+	Priced  Preferences = ""        // each is honoured if that costs no more than its price
+	Respect Preferences = "Respect" // each is honoured if at all possible
 	Ignore  Preferences = "Ignore"  // all are ignored
 )
 
@@ -25,35 +25,35 @@ type MinValues string
 // The treatments of minValues that cannot be met.
 const (
 	Strict     MinValues = ""           // nothing is launched
-	BestEffort MinValues = "BestEffort" // for pods that would get nothing they are lowered to what is available
+	BestEffort MinValues = "BestEffort" // lowered to what is available if pods would stay unplaced
 )
 
-// Preflight says what follows from InstanceType.Unaddressed and Snapshot.Unsettled.
+// Preflight says what the engine does about InstanceType.Unaddressed and Snapshot.Unsettled.
 type Preflight string
 
-// The treatments of what a preflight finds.
+// The treatments of preflight findings.
 const (
 	Unchecked Preflight = ""        // nothing
-	Warn      Preflight = "Warn"    // the controller warns, the engine decides as if nothing were wrong
+	Warn      Preflight = "Warn"    // the controller warns; the engine ignores the findings
 	Enforce   Preflight = "Enforce" // such nodes are not launched, and no pods are moved
 )
 
-// The prices of users who set none. They are estimates of what the things are worth, not fitted to any workload.
+// Default prices. They are estimates of what things are worth, not fitted to any workload.
 const (
-	// DefaultWaitPrice is $0.60 per pod-hour, a cent a minute. What a pod of 1 vCPU and 4 GiB runs on costs $0.05 an hour
-	// (EC2, general purpose); who starts one values it at more than that, and starts it because the work is due now. So a
-	// node for pods of up to 12 vCPUs is better launched a minute early than a minute late.
+	// DefaultWaitPrice is $0.60 per pod-hour, a cent a minute. Capacity for a pod of 1 vCPU and 4 GiB costs $0.05 an
+	// hour (EC2, general purpose); users who start such a pod value it more than that, and start it because the work is
+	// due now. So a node for pods of up to 12 vCPUs is better launched a minute early than a minute late.
 	DefaultWaitPrice Price = 600_000
-	// DefaultMovePrice is $0.001. For about a minute, from SIGTERM until its successor is scheduled, started and warm, an
-	// evicted pod does not work, and what it occupies of a node is paid: $0.0008 at the price above. The rest is for the
-	// risk.
+	// DefaultMovePrice is $0.001. For about a minute, from SIGTERM until its replacement is scheduled, started and
+	// warm, an evicted pod does no work, but its share of a node is paid for: $0.0008 at the price above. The rest is
+	// for the risk.
 	DefaultMovePrice Price = 1_000
-	// DefaultPreferencePrice is $0.002: a node's volume costs that much. Two replicas that would rather be in two zones
-	// get two nodes if their instances cost the same as one.
+	// DefaultPreferencePrice is $0.002, the price of a node's volume. Two replicas that prefer different zones get two
+	// nodes if the instances cost the same as one.
 	DefaultPreferencePrice Price = 2_000
 )
 
-// Defaults returns the policy of users who choose nothing.
+// Defaults returns the policy of users who set nothing.
 func Defaults() Policy {
 	return Policy{
 		WaitPrice: DefaultWaitPrice, MovePrice: DefaultMovePrice, PreferencePrice: DefaultPreferencePrice, Preflight: Warn,
@@ -76,21 +76,26 @@ type Policy struct {
 	MinValues MinValues
 	// NodeFee is what each node costs per hour beyond its price, such as licences of agents.
 	NodeFee Price
-	// WaitPrice is what it costs if a pod is Pending, per hour and pod; 0 = nothing.
+	// WaitPrice is the cost of a Pending pod per hour; 0 = nothing.
 	WaitPrice Price
 	// PriorityCutoff: nothing is launched for pods of lower priority; they may use existing capacity.
 	PriorityCutoff    int32
 	HasPriorityCutoff bool
-	// SpotToSpot allows replacing a spot node by a cheaper spot node.
+	// SpotToSpot allows replacing a spot node with a cheaper spot node.
 	SpotToSpot bool
-	// MovePrice is what it costs to evict a pod of EvictionCost 1000, once; 0 = nothing. A command has to pay it back, and
-	// what is paid twice during the Handover, within the time for which the pods can be expected to run: see Remaining.
+	// MovePrice is the one-time cost of evicting a pod of EvictionCost 1000; 0 = nothing. A command has to recover it,
+	// and what is paid twice during the Handover, within the time that the pods can be expected to run: see Remaining.
 	MovePrice Price
 	Preflight Preflight
 	// MaxWhatIfs bounds the plans that one Disrupt tries for nodes whose pods have to move; 0 = the default, negative =
-	// none. After is where it begins: see Plan.After.
+	// none. After is where Disrupt begins: see Plan.After.
 	MaxWhatIfs int
 	After      Cursor
+}
+
+// LaunchesFor reports whether nodes may be launched for the pod: see PriorityCutoff.
+func (p *Policy) LaunchesFor(pod *Pod) bool {
+	return !p.HasPriorityCutoff || pod.Virtual || pod.Priority >= p.PriorityCutoff
 }
 
 // Cursor says where a Disrupt that stopped early continues. Drifted lists the drifted node that each pool's turn

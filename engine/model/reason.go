@@ -45,27 +45,27 @@ const (
 	RuleEvictionBlocked Rule = "Held"
 	RuleGone            Rule = "Gone" // the node does not exist any more
 	RuleNotDrifted      Rule = "NotDrifted"
-	RuleNoPlace         Rule = "NoPlace"      // a pod there would find no other place
+	RuleNoPlace         Rule = "NoPlace"      // a pod there would fit nowhere else
 	RuleNotCheaper      Rule = "NotCheaper"   // the pods cost as much elsewhere
 	RuleMoreNodes       Rule = "MoreMachines" // the pods would need more nodes
 	RuleSpotToSpot      Rule = "SpotToSpot"   // only another spot node would be cheaper
 	RuleWhenEmpty       Rule = "WhenEmpty"    // consolidationPolicy: WhenEmpty, and pods run there
 	RuleBalanced        Rule = "Balanced"     // consolidationPolicy: Balanced, and the saving is not worth the moves
-	RuleFragile         Rule = "Fragile"      // kube-scheduler may not find the places that the plan assumes
+	RuleFragile         Rule = "Fragile"      // kube-scheduler may not place the pods as the plan assumes
 	RulePayback         Rule = "Payback"      // the pods are too young: they may end before their moves have paid off
 	RuleNoPrice         Rule = "NoPrice"      // the price of the node is unknown
 	RuleStatic          Rule = "Static"       // a static pool keeps its replicas
-	RuleMinNodes        Rule = "MinNodes"     // the pool has no more nodes than it must keep
+	RuleMinNodes        Rule = "MinNodes"     // the pool has no nodes beyond its minimum
 	RuleWindow          Rule = "Window"       // outside the pool's disruption window
 	RuleUnclear         Rule = "Unclear"      // a disruption annotation of the pool is invalid
-	RuleSmallSaving     Rule = "SmallSaving"  // the saving is less than the pool asks for
+	RuleSmallSaving     Rule = "SmallSaving"  // the saving is less than the pool requires
 	RuleNotExpired      Rule = "NotExpired"
 	RuleNotCrowded      Rule = "NotCrowded"
 	RuleJob             Rule = "Job"    // a Job's pod there will finish before moving it pays
 	RuleNoHelp          Rule = "NoHelp" // another node of the same type would be no better
 )
 
-// Transient reports whether the next plan is likely to say something else although nothing changes.
+// Transient reports whether the next plan is likely to give another reason even if nothing changes.
 func (r Rule) Transient() bool { return r == RuleSteps || r == RuleUnexplained }
 
 // BetweenPods reports whether the rule is about other pods, so that no pool can help.
@@ -83,32 +83,32 @@ type Reason struct {
 	Object string // what the rule was about: a taint, a label key, a resource name, a PDB …
 	Detail string // the requested or offered value, formatted for people
 	Best   string // what came nearest, such as "740Gi" of a resource, "" if nothing did
-	BestOf string // whose Best is: an instance type
+	BestOf string // what Best belongs to: an instance type
 	Pools  []PoolVerdict
 	More   int // number of pools left out of Pools: none of them came closer
 	// Group names all nodes of a group that would be replaced together but for this Reason; nil if the Reason is about
 	// one node.
 	Group []string
-	// Until is when the Reason ends with time alone, zero if it does not. The controller looks again then.
+	// Until is when the Reason expires by itself; zero if it does not. The controller rechecks then.
 	Until  time.Time
 	Change Change // the smallest single change that would place the pod; zero if unknown
 }
 
-// Change is one edit after which a pod would have a place.
+// Change is one edit after which a pod could be placed.
 type Change struct {
-	Rule     Rule   // the rule that would no longer be in the way
+	Rule     Rule   // the rule that would no longer block the pod
 	Object   string // what to edit: a label key, a resource, "limit cpu", a taint
 	Pool     string // the pool that would then launch for the pod, "" if no pool is involved
 	From, To string // formatted for people; To "" = remove it
-	// Arch is the architecture of the resulting node if the pod does not ask for one and it is not the usual one, or if
+	// Arch is the architecture of the resulting node if the pod does not request one and it is not the usual one, or if
 	// the change is about it: the pod's image must support it.
 	Arch string
 }
 
-// GroupMaximum is the Object of a RuleLimit that no change of the pool lifts: its Auto Scaling group's maximum.
+// GroupMaximum is the Object of a RuleLimit that no change to the pool can lift: its Auto Scaling group's maximum.
 const GroupMaximum = "maximum"
 
-// PoolVerdict is one pool's answer to one pod: a funnel of how many of its types each rule left.
+// PoolVerdict is one pool's answer to one pod: a funnel of how many of its types are left after each rule.
 type PoolVerdict struct {
 	Pool   string
 	Rule   Rule // the rule that left nothing

@@ -32,7 +32,7 @@ func (rs Requirements) Get(key string) (Requirement, bool) {
 	return rs[i], true
 }
 
-// Without returns the requirements without that on the key.
+// Without returns the requirements except the one on the key.
 func (rs Requirements) Without(key string) Requirements {
 	return slices.DeleteFunc(slices.Clone(rs), func(r Requirement) bool { return r.Key == key })
 }

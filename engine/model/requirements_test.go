@@ -16,7 +16,7 @@ func req(t testing.TB, key string, op Operator, values ...string) Requirement {
 	return r
 }
 
-// The table of sigs.k8s.io/karpenter/pkg/scheduling/requirement.go.
+// The cases come from the table in sigs.k8s.io/karpenter/pkg/scheduling/requirement.go.
 func TestOperatorsAllowValues(t *testing.T) {
 	for _, c := range []struct {
 		op     Operator
@@ -132,10 +132,10 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// universe are the values that the fuzzed requirements mention and some that they do not.
+// universe holds the values that the fuzzed requirements mention and some that they do not.
 var universe = []string{"-1", "0", "1", "2", "3", "4", "5", "a", "b", "c", "04", ""}
 
-// random makes a requirement of eight bits of kind and a mask of values.
+// random returns a requirement from eight bits of kind and a mask of values.
 func random(kind uint8, mask uint16, n int8) Requirement {
 	r := Requirement{Key: "k", Complement: kind&1 != 0, MinValues: int(kind >> 6)}
 	var values []string

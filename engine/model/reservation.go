@@ -9,14 +9,14 @@ type Reservation struct {
 	Zone string
 	// Free is how many more of its instances can be launched. Pools with the same reservation share it.
 	Free int64
-	// Labels are what its nodes have beside their type's labels, zone and capacity type, each In [value]. All reservations
-	// have the same keys.
+	// Labels are those that its nodes have in addition to their type's labels, zone and capacity type, each In [value].
+	// All reservations have the same keys.
 	Labels Requirements
 	// Price is what a launch adds to the bill: the node's volumes and public addresses.
 	Price Price
 }
 
-// Holds reports whether what satisfies the requirements, those of a launch or of a claim, comes from this reservation
+// Holds reports whether every node that satisfies the requirements of a launch or a claim comes from this reservation
 // and no other.
 func (r *Reservation) Holds(rs Requirements) bool {
 	if kind, _ := rs.Get(LabelCapacityType); len(kind.Values) != 1 || !kind.Has(Reserved) || len(r.Labels) == 0 {
@@ -30,9 +30,9 @@ func (r *Reservation) Holds(rs Requirements) bool {
 	return true
 }
 
-// WithReserved returns the types with the reservations' offerings, of capacity type Reserved. They are not Available:
-// how many instances there are is up to the reservations. A label of reservations that a type lacks is absent from its
-// other nodes, which the types then say. The types, by Name, are not changed.
+// WithReserved returns the types with offerings of capacity type Reserved for the reservations. These are not
+// Available: the reservations say how many instances there are. If a type does not define a label of reservations,
+// its other nodes lack the label, and the returned type says so. The argument types, sorted by Name, are not changed.
 func WithReserved(types []InstanceType, reservations []Reservation) []InstanceType {
 	if len(reservations) == 0 {
 		return types

@@ -93,7 +93,7 @@ func (r Resources) NonNegative() Resources { return r.Max(Resources{}) }
 // is negative there.
 func (r Resources) Fits(free Resources) bool { return r.Shortest(free) < 0 }
 
-// Shortest returns the lowest index of which free holds less than r requests, or -1 if r fits.
+// Shortest returns the lowest index at which r requests more than free holds, or -1 if r fits.
 func (r Resources) Shortest(free Resources) int {
 	for i := range r {
 		if r[i] > 0 && r[i] > free[i] {

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Change says after which change a pod would fit, such as "would fit if limit cpu of pool small were 12 instead of 10";
-// "" for the zero Change.
+// Change says which change would make a pod fit, such as "would fit if limit cpu of pool small were 12 instead of
+// 10"; "" for the zero Change.
 func Change(c model.Change) string {
 	text := change(c)
 	if c.Arch != "" {

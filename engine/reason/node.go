@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// A sentence names at most so many nodes of a command, nodes of a group, and pools that refuse a pod.
+// A sentence names at most this many nodes of a command, nodes of a group, and pools that refuse a pod.
 const (
 	maxNodes      = 5
 	maxGroupNodes = 3
@@ -120,9 +120,9 @@ func protected(r model.Reason) string {
 		return "pool " + r.Object + " sets consolidationPolicy: WhenEmpty, and the node runs pods"
 	case model.RuleNeeded:
 		if r.Detail == "moving" {
-			return "it has the room for pods that have to move"
+			return "pods that have to move are planned onto it"
 		}
-		return "it has the room for pending pods"
+		return "pending pods are planned onto it"
 	case model.RulePreflight:
 		return "no pods are moved now (--preflight=enforce): " + r.Detail
 	case model.RuleNotInitialized:
@@ -147,10 +147,10 @@ func protected(r model.Reason) string {
 // unmoved says why a node's pods stay where they are; "" for other rules.
 //
 //	EvictionBlocked  Object is the pod; Detail what forbids its eviction
-//	NoPlace       Object is the pod; Detail the rule that leaves it no place
+//	NoPlace       Object is the pod; Detail the rule that keeps it from fitting elsewhere
 //	MoreNodes     Detail is how many nodes
 //	NotCheaper    BestOf is the replacement; Best its dollars an hour
-//	Balanced      Detail is the score that is required; Best what it is
+//	Balanced      Detail is the required score; Best the actual one
 func unmoved(r model.Reason) string {
 	switch r.Rule {
 	case model.RuleEvictionBlocked:
@@ -176,8 +176,8 @@ func unmoved(r model.Reason) string {
 	return ""
 }
 
-// unreplaced says why a node gets no replacement; "" for other rules. Of SpotToSpot, Detail is how many cheaper types
-// are required and Best how many there are.
+// unreplaced says why a node gets no replacement; "" for other rules. For SpotToSpot, Detail is how many cheaper
+// types are required and Best how many there are.
 func unreplaced(r model.Reason) string {
 	switch r.Rule {
 	case model.RuleSpotToSpot:
@@ -202,8 +202,8 @@ func unreplaced(r model.Reason) string {
 // preference says which of the pool owner's preferences forbids a disruption; "" for other rules.
 //
 //	Window      Object is the pool; Detail when its window opens next or, if Best is "closing", when the open one closes
-//	Unclear     Object is the pool; Detail what cannot be read
-//	SmallSaving Object is the pool; Detail the saving that is required and Best what is saved, in dollars an hour
+//	Unclear     Object is the pool; Detail what cannot be parsed
+//	SmallSaving Object is the pool; Detail the required saving and Best the actual one, in dollars an hour
 //	Job         Object is the pod; Detail how long it is likely to run
 //	NoHelp      Object is the DaemonSet; BestOf the type
 //	NotExpired, NotCrowded  Object is the node
@@ -236,7 +236,7 @@ func preference(r model.Reason) string {
 	return ""
 }
 
-// group says why nodes are not replaced that would be replaced together.
+// group says why nodes that would be replaced together are kept.
 func group(r model.Reason) string {
 	text := Group(r.Group) + ", but "
 	switch r.Rule {
@@ -256,8 +256,8 @@ func Group(nodes []string) string {
 		Some(nodes, maxGroupNodes))
 }
 
-// nowhere says why no pool has a place for a pod. Pools that come nearest are named first: not those whose taints it
-// does not tolerate, or that are not ready.
+// nowhere says why no pool can take a pod. It names the pools that come nearest first: before those whose taints the
+// pod does not tolerate, and those that are not ready.
 func nowhere(pools []model.PoolVerdict) string {
 	far := func(v model.PoolVerdict) int {
 		switch v.Rule {

@@ -80,8 +80,8 @@ func verdict(v model.PoolVerdict) string {
 			return "all offerings that fit are out of capacity; the next retry is " + v.Detail
 		}
 		if v.Best == model.Reserved {
-			return fmt.Sprintf("the instances of its capacity reservations that fit (%s) are in use, and the pool buys none",
-				v.Object)
+			return fmt.Sprintf("all instances of its capacity reservations that fit (%s) are in use, and the pool has no other "+
+				"offering that fits", v.Object)
 		}
 		return fmt.Sprintf("all offerings that fit are out of capacity (such as %s)", v.Object)
 	case model.RuleAddresses:
@@ -104,7 +104,7 @@ func requirement(v model.PoolVerdict, pool string) string {
 	case strings.HasSuffix(v.Detail, " In []"):
 		return fmt.Sprintf("its requirements on %s contradict each other", v.Object)
 	case v.Object == model.NodeNameField:
-		return fmt.Sprintf("requires a node by its name (%s), and a new node has another",
+		return fmt.Sprintf("requires a node by its name (%s), and a new node has another name",
 			strings.TrimPrefix(v.Detail, "field:"))
 	}
 	return fmt.Sprintf("no instance type or offering of %s has %s", pool, or(v.Detail, v.Object))
@@ -112,8 +112,6 @@ func requirement(v model.PoolVerdict, pool string) string {
 
 func resource(v model.PoolVerdict, pool string) string {
 	switch {
-	case v.Best != "" && v.BestOf == "":
-		return fmt.Sprintf("requests %s %s; the largest node that the policy allows has %s", v.Object, v.Detail, v.Best)
 	case v.Object == "":
 		return fmt.Sprintf("no single instance type of %s has %s together", pool, v.Detail)
 	case v.Best == "":
@@ -122,25 +120,26 @@ func resource(v model.PoolVerdict, pool string) string {
 	return fmt.Sprintf("requests %s %s; the largest type, %s, offers %s", v.Object, v.Detail, v.BestOf, v.Best)
 }
 
-// addresses is the sentence of a pool whose subnets are short: Detail is the least that a node takes, BestOf the type,
-// Best what a node can get, Object the zones. If that is enough for one node, nodes planned together need more.
+// addresses is the sentence about a pool whose subnets are short: Detail is the fewest addresses that a node takes,
+// BestOf the type, Best how many a node can get, Object the zones. If that is enough for one node, nodes planned
+// together need more.
 func addresses(v model.PoolVerdict, pool string) string {
 	least, _ := strconv.Atoi(v.Detail)
 	if free, err := strconv.Atoi(v.Best); err == nil && least > 0 && free >= least {
 		return fmt.Sprintf("the other nodes of this plan leave few addresses in %s (at most %s in a subnet); the pod is "+
 			"planned for again once they are launched", or(v.Object, "its zones"), v.Best)
 	}
-	return fmt.Sprintf("a node of %s takes at least %s addresses of its subnet (%s), and no subnet in %s has more than "+
+	return fmt.Sprintf("a node of %s needs at least %s addresses of its subnet (%s), and no subnet in %s has more than "+
 		"%s free; add subnets to its EC2NodeClass, or lower the warm targets of DaemonSet kube-system/aws-node",
 		pool, or(v.Detail, "2"), or(v.BestOf, "any type"), or(v.Object, "its zones"), or(v.Best, "0"))
 }
 
-// unaddressed is the sentence of a pool whose nodes would have too few addresses: BestOf is the type that comes
+// unaddressed is the sentence about a pool whose nodes would have too few addresses: BestOf is the type that comes
 // nearest, Best how many pods it takes, Detail how many of them would have no address.
 func unaddressed(v model.PoolVerdict) string {
 	return fmt.Sprintf("a node of %s would take %s and have no address for %s of them, so none is launched "+
-		"(--preflight=enforce); let DaemonSet kube-system/aws-node give more (ENABLE_PREFIX_DELEGATION), or lower "+
-		"spec.kubelet.maxPods of the node class", or(v.BestOf, "any type"), plural(or(v.Best, "more"), "pod"),
+		"(--preflight=enforce); give nodes more addresses (ENABLE_PREFIX_DELEGATION of DaemonSet kube-system/aws-node), or "+
+		"lower spec.kubelet.maxPods of the node class", or(v.BestOf, "any type"), plural(or(v.Best, "more"), "pod"),
 		or(v.Detail, "some"))
 }
 
@@ -155,7 +154,7 @@ func limit(v model.PoolVerdict, pool string) string {
 	return text + ")"
 }
 
-// otherRule is the sentence of the rules about other pods, volumes, ports and priority; "" for every other rule.
+// otherRule is the sentence for the rules about other pods, volumes, ports and priority; "" for every other rule.
 //
 //	PodAffinity, PodAntiAffinity, TopologySpread  Object is the topology key; Detail the pods, such as "app In [db]"
 //	HostPort     Object is the port, such as "TCP 8080"; Detail what uses it, if not a pod
@@ -175,18 +174,22 @@ func otherRule(v model.PoolVerdict) string {
 		return fmt.Sprintf("no node is launched for pods of a priority below %s", v.Detail)
 	case model.RuleAffinity:
 		return fmt.Sprintf("its required pod affinity cannot be met: no node can share %s with %s",
-			or(v.Object, "its place"), podsOf(v.Detail))
+			or(v.Object, "a topology domain"), podsOf(v.Detail))
 	case model.RuleAntiAffinity:
-		return fmt.Sprintf("required pod anti-affinity, its own or another pod's, leaves no node with a %s apart from %s",
-			or(v.Object, "place"), podsOf(v.Detail))
+		return fmt.Sprintf("required pod anti-affinity, its own or another pod's, cannot be met: no node has a %s without %s",
+			or(v.Object, "topology domain"), podsOf(v.Detail))
 	case model.RuleSpread:
-		return fmt.Sprintf("no node satisfies its topology spread over %s%s", or(v.Object, "its topology"), bracket(v.Detail))
+		return fmt.Sprintf("no node satisfies its topology spread over %s%s", or(v.Object, "topology domains"),
+			bracket(v.Detail))
 	case model.RuleHostPort:
 		if v.Detail != "" {
 			return fmt.Sprintf("host port %s is taken on every node by %s", v.Object, v.Detail)
 		}
 		return fmt.Sprintf("host port %s is taken on every node that it fits", v.Object)
 	case model.RuleVolume:
+		if devices, are := strings.CutPrefix(v.Object, model.DevicesOf); are {
+			return fmt.Sprintf("only other nodes have the devices of %s that it requires%s", devices, bracket(v.Detail))
+		}
 		if strings.Contains(v.Object, ", ") {
 			return fmt.Sprintf("no node can reach all of its volumes %s%s", v.Object, bracket(v.Detail))
 		}
@@ -210,8 +213,8 @@ func podsOf(detail string) string {
 	return "pods with " + detail
 }
 
-// Refusal says in a few words why an existing node does not take a pod. Beside the model's rules it knows those of
-// explain/query: Going, Cordoned and Full.
+// Refusal says in a few words why an existing node does not take a pod. In addition to the model's rules it knows
+// those of explain/query: Going, Cordoned and Full.
 func Refusal(r model.Reason) string {
 	switch r.Rule {
 	case "Full":

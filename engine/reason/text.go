@@ -32,7 +32,7 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 	return text
 }
 
-// Relaxed says which minValues a launch does not keep.
+// Relaxed says which minValues a launch does not meet.
 func Relaxed(x model.Relaxed) string {
 	return fmt.Sprintf("minValues of %s is lowered from %d to %d: no more are available", x.Key, x.From, x.To)
 }
@@ -61,15 +61,15 @@ func Funnel(v model.PoolVerdict) string {
 	return strings.Join(parts, ", ")
 }
 
-// Candidate is an offering with its price, such as "m7g.large spot in us-west-2a at $0.031/h".
+// Candidate formats an offering with its price, such as "m7g.large spot in us-west-2a at $0.031/h".
 func Candidate(c model.Candidate) string {
 	return fmt.Sprintf("%s %s in %s at %s", c.Type, c.CapacityType, c.Zone, Dollars(c.Price))
 }
 
-// Dollars is a price as people read it, such as "$0.0425/h".
+// Dollars formats a price for people, such as "$0.0425/h".
 func Dollars(p model.Price) string { return PerHour(p.Dollars()) }
 
-// PerHour is Dollars of an amount of dollars: with two to four decimals, which tell the cheapest types apart.
+// PerHour formats dollars per hour with two to four decimals, which tell the cheapest types apart.
 func PerHour(dollars float64) string {
 	text := fmt.Sprintf("%.4f", dollars)
 	for strings.HasSuffix(text, "0") && len(text)-strings.Index(text, ".") > 3 {
@@ -78,7 +78,7 @@ func PerHour(dollars float64) string {
 	return "$" + text + "/h"
 }
 
-// exact is an exact amount of dollars per hour, as a Reason has it, as people read it.
+// exact formats an exact amount of dollars per hour, as in a Reason, for people.
 func exact(dollars string) string {
 	d, err := strconv.ParseFloat(dollars, 64)
 	if err != nil {
@@ -87,7 +87,7 @@ func exact(dollars string) string {
 	return PerHour(d)
 }
 
-// Some names the first of a list, and how many more there are.
+// Some lists at most the given number of names, and how many more there are.
 func Some(names []string, most int) string {
 	text := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
@@ -103,7 +103,7 @@ func bracket(text string) string {
 	return " (" + text + ")"
 }
 
-// Count is a number of things.
+// Count formats a number of things, such as "3 pods".
 func Count(n int, noun string) string { return plural(fmt.Sprint(n), noun) }
 
 func plural(n, noun string) string {

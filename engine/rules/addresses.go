@@ -35,15 +35,17 @@ func FreeAddresses(p *model.Pool, zone string, subnets []model.Subnet) int64 {
 // LeastAddresses returns what a node of type t takes from its subnet for one pod.
 func (v *View) LeastAddresses(t int) int64 { return v.AddressesFor(t, 1) }
 
-// AddressesFor returns what a node of type t takes from its subnet for so many pods besides those of daemons.
+// AddressesFor returns what a node of type t takes from its subnet for this many pods in addition to those of
+// daemons.
 func (v *View) AddressesFor(t int, pods int64) int64 {
 	return v.Pool.Types[t].AddressesFor(pods + v.Overhead[t][model.Pods])
 }
 
-// ApplySubnets takes away the offerings in zones whose subnets have fewer addresses than a node takes for one pod.
-func (v *View) ApplySubnets(subnets []model.Subnet) {
+// ApplySubnets makes unavailable the offerings in zones whose subnets have fewer addresses than a node takes for one
+// pod. It reports whether there were any. It may be called again with subnets that have no more addresses than before.
+func (v *View) ApplySubnets(subnets []model.Subnet) (changed bool) {
 	if v.Pool.Subnets == nil {
-		return
+		return false
 	}
 	free := make([]int64, len(v.Zones))
 	for z, zone := range v.Zones {
@@ -53,15 +55,16 @@ func (v *View) ApplySubnets(subnets []model.Subnet) {
 		least := v.LeastAddresses(t)
 		for i := range v.Offers[t] {
 			if f := &v.Offers[t][i]; f.Available && free[f.Zone] < least {
-				f.Available, f.Dry = false, true
+				f.Available, f.Dry, changed = false, true, true
 			}
 		}
 	}
 	v.zoneFree = free
+	return changed
 }
 
-// BlameAddresses names the type that takes the fewest addresses, how many these are, and the most that a node can get
-// in one of the zones: free says that, by zone.
+// BlameAddresses names the type that takes the fewest addresses, how many it takes, and the most that a node can get
+// in any of the zones. free holds the free addresses by zone.
 func (v *View) BlameAddresses(types []int, zones Bits, free []int64, out *model.PoolVerdict) {
 	if len(types) == 0 {
 		return

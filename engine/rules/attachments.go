@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// attachments are the host ports that pods occupy and the volumes that they use. They are counted only once a shape
-// that has some is looked at.
+// attachments are the host ports that pods occupy and the volumes that they use. They are counted once a shape that
+// has some is examined.
 type attachments struct {
 	*nodes
 	pods    *podIndex
@@ -69,7 +69,7 @@ func holds(list []held, id int) bool {
 	return slices.ContainsFunc(list, func(h held) bool { return h.id == int32(id) && h.n > 0 })
 }
 
-// ids returns the indices of the ports, without those that are not valid ports and so occupy nothing.
+// ids returns the indices of the ports. It skips invalid ports, which occupy nothing.
 func (p *ports) ids(list []model.HostPort) []int {
 	var out []int
 	for _, port := range list {
@@ -117,7 +117,7 @@ type volume struct {
 	alone  bool
 }
 
-// init registers the volumes of all shapes: whether a volume is for one pod alone must be known before anybody uses
+// init registers the volumes of all shapes: whether a volume is for one pod alone must be known before any pod uses
 // it.
 func (v *volumes) init(shapes []model.Shape) {
 	v.held, v.byID = map[int][]held{}, map[string]int{}
@@ -152,7 +152,7 @@ func (v *volumes) add(list []model.Volume, node int, n int32) {
 	}
 }
 
-// rule returns the rule by which the host ports or the volumes of a shape do not fit on a node, "" if they fit.
+// rule returns the rule that the host ports or the volumes of a shape violate on a node, "" if they fit.
 func (at *attachments) rule(x *shapeState, node int) model.Rule {
 	if len(x.ports) > 0 && at.ports.taken(x.ports, node) {
 		return model.RuleHostPort

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// capacity is what can still be requested of each node. A resource has a column only if a shape requests it that was
-// looked at; the snapshot has the other values.
+// capacity is what can still be requested of each node. A resource gets a column once a shape that requests it is
+// examined; the snapshot has the other values.
 type capacity struct {
 	*nodes
 	base    *capacity // of the State that this one was forked from, nil if none

@@ -24,7 +24,7 @@ type counter struct {
 const pageSize = 64
 
 // counters count pods by topology domain, for topology spread and inter-pod affinity. A counter exists once a shape
-// asks for it; it then counts the pods that are already bound and every later change.
+// needs it; it counts the pods that are already bound and every later change.
 type counters struct {
 	*nodes
 	*topologies

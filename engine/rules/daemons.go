@@ -47,7 +47,7 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 	for t := range v.Pool.Types {
 		v.Net[t] = v.Pool.Types[t].Allocatable.Minus(v.Overhead[t])
 		if !v.Overhead[t].Fits(v.Pool.Types[t].Allocatable) {
-			v.Net[t][model.Pods] = min(v.Net[t][model.Pods], 0) // not even a pod that asks for nothing has a place beside them
+			v.Net[t][model.Pods] = min(v.Net[t][model.Pods], 0) // not even a pod without requests fits beside them
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (r Headroom) Allows(l *model.Limits, capacity *model.Resources) bool {
 	return r.Nodes > 0 && overLimit(&r, l, capacity) < 0
 }
 
-// overLimit returns the first limited resource of which the capacity exceeds the headroom, or -1. A resource used
+// overLimit returns the first limited resource for which the capacity exceeds the headroom, or -1. A resource used
 // beyond its limit excludes only nodes that have it.
 func overLimit(r *Headroom, l *model.Limits, capacity *model.Resources) int {
 	for i, set := range l.Set {

@@ -15,7 +15,7 @@ type Option struct {
 	OfferSet
 }
 
-// Alternatives returns the conjunctions of which one must hold.
+// Alternatives returns the conjunctions, at least one of which must hold.
 func Alternatives(required model.Requirements, anyOf []model.Requirements) []model.Requirements {
 	if len(anyOf) == 0 {
 		return []model.Requirements{required}
@@ -73,8 +73,7 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 	return o, ""
 }
 
-// mayAllow reports whether the pool can provide the label, as far as neither its types nor other requirements decide
-// it.
+// mayAllow reports whether the pool may provide the label, before its types and other requirements are considered.
 func (v *View) mayAllow(w model.Requirement) bool {
 	switch {
 	case w.Key == model.LabelZone:

@@ -168,8 +168,8 @@ func HasPreferNoSchedule(taints []model.Taint) bool {
 	return slices.ContainsFunc(taints, func(t model.Taint) bool { return t.Effect == model.PreferNoSchedule })
 }
 
-// Avoided reports whether a PreferNoSchedule taint that is not tolerated should keep pods away where they have the
-// choice.
+// Avoided reports whether one of the taints is an untolerated PreferNoSchedule taint, so that pods should avoid the
+// node if they can.
 func Avoided(taints []model.Taint, tolerations []model.Toleration) bool {
 	return slices.ContainsFunc(taints, func(t model.Taint) bool {
 		return t.Effect == model.PreferNoSchedule &&

@@ -85,13 +85,14 @@ func (ns *nodes) volumesReach(list []model.Volume, node int) bool {
 	return true
 }
 
-// anyName reports whether a node whose name is not known yet will do: names that are listed are taken.
+// anyName reports whether a node whose name is not known yet satisfies the requirement: listed names are already
+// taken.
 func anyName(want model.Requirement) bool {
 	return want.Complement && want.Gte == nil && want.Lte == nil
 }
 
-// OnNode reports whether labels and taints of a node let the shape run there; resources are another matter. types is
-// the catalog of the node's pool, nil if unknown.
+// OnNode reports whether the labels and taints of a node let the shape run there; it ignores resources. types is the
+// catalog of the node's pool, nil if unknown.
 func OnNode(s *model.Shape, n *model.Node, types []model.InstanceType) bool {
 	if n.Deleting || n.Cordoned {
 		return false
@@ -114,8 +115,8 @@ func OnNode(s *model.Shape, n *model.Node, types []model.InstanceType) bool {
 	return false
 }
 
-// labelsHold reports whether the node's labels satisfy the requirements. Of a node in flight only a set of possible
-// values is known; all of them must satisfy them.
+// labelsHold reports whether the node's labels satisfy the requirements. A node in flight only has sets of possible
+// values, all of which must satisfy them.
 func labelsHold(n *model.Node, wants model.Requirements, candidates []*model.InstanceType) bool {
 	if n.State != model.InFlight {
 		return n.Labels.Conflict(wants, nil) == ""
@@ -141,7 +142,7 @@ func typesHold(candidates []*model.InstanceType, have model.Requirement, known b
 	for _, t := range candidates {
 		label, ok := TypeLabel(t, want.Key)
 		switch {
-		case ok && known && !label.Overlaps(have): // the claim knows better than the type
+		case ok && known && !label.Overlaps(have): // the claim excludes what the type says
 			return false
 		case ok && known:
 			label = label.And(have)

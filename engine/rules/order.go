@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// readiness is the nodes in the order in which pods are placed on them one by one.
+// readiness lists the nodes in the order in which pods are placed on them one by one.
 type readiness struct {
 	nodes []int
 	soft  bool // some node has a PreferNoSchedule taint
@@ -34,7 +34,7 @@ func (st *State) ByReadiness() (nodes []int, soft bool) {
 				x.soft = x.soft || HasPreferNoSchedule(n.Taints)
 			}
 		}
-		if len(st.added) > 0 { // the others come by name
+		if len(st.added) > 0 { // otherwise they are sorted by name already
 			slices.SortStableFunc(x.nodes[begin:], func(a, b int) int {
 				return strings.Compare(st.Node(a).Name, st.Node(b).Name)
 			})
@@ -50,7 +50,7 @@ type Order struct {
 	st    *State
 	nodes []int
 	at    []int32                      // by node: 1 + its position in nodes; 0 = not in the list
-	most  *[model.MaxResources][]int64 // by resource and block, no less than any of its nodes has free; nil until needed
+	most  *[model.MaxResources][]int64 // by resource and block, an upper bound on what a node has free; nil until needed
 }
 
 // block is the number of nodes that are skipped at once.
@@ -68,7 +68,7 @@ func (st *State) Order(nodes []int) *Order {
 // For returns the same order for a State forked from the order's; both share what is measured.
 func (o *Order) For(st *State) *Order { return &Order{st: st, nodes: o.nodes, at: o.at, most: o.most} }
 
-// Changed updates the bounds after a node got other room.
+// Changed updates the bounds after a node's free resources changed.
 func (o *Order) Changed(node int) {
 	k := int(o.at[node]) - 1
 	if k < 0 {
@@ -107,7 +107,7 @@ func (o *Order) mayFit(asks []ask, b int) bool {
 	return true
 }
 
-// measure finds the most room in each block according to the snapshot, which no trial raises.
+// measure finds the most free resources in each block according to the snapshot; no trial raises them.
 func (o *Order) measure(asks []ask) {
 	for i := range asks {
 		r := asks[i].resource

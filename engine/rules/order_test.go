@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// What is counted when it is first asked for is as if it had been counted from the beginning.
+// Counts made on first use equal counts kept from the beginning.
 func TestOrderOfQueriesDoesNotMatter(t *testing.T) {
 	for seed := range uint64(500) {
 		s := gen.Constrained(seed)

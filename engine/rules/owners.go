@@ -2,8 +2,8 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
-// owners are the pods with anti-affinity terms, which repel the pods that match. A term is counted once somebody looks
-// at a shape that it matches or that has it.
+// owners are the pods with anti-affinity terms, which repel the pods that match. A term is counted once a shape that
+// it matches or that has it is examined.
 type owners struct {
 	*counters
 	terms   []ownedTerm
@@ -59,7 +59,7 @@ func (o *owners) own(shape int) {
 	}
 }
 
-// countOwners creates the counter of pods with the term, and makes the pods that it matches look at it.
+// countOwners creates the counter of pods with the term, and registers it with the pods that the term matches.
 func (o *owners) countOwners(t *ownedTerm) {
 	t.counted = true
 	key := counterKey{pods: o.pods.selector(&t.Pods), topology: o.Topology(t.Topology), owners: true}

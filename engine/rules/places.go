@@ -10,7 +10,8 @@ import (
 // maxPlaces bounds the product of the places of several volumes; the rest is ignored.
 const maxPlaces = 64
 
-// Places returns the label conjunctions of which one must hold for all volumes to be accessible; nil = anywhere.
+// Places returns the label conjunctions, at least one of which must hold for all volumes to be accessible; nil =
+// anywhere.
 func Places(volumes []model.Volume) []model.Requirements {
 	var out []model.Requirements
 	for i := range volumes {

@@ -162,7 +162,7 @@ func (p *podIndex) match(all []*model.Selector) []int32 {
 	return out
 }
 
-// candidates returns the identities with a label value that the selector asks for, ascending.
+// candidates returns the identities with the rarest label value that the selector requires, or else all, ascending.
 func (p *podIndex) candidates(s *model.Selector) []int32 {
 	var best []int32
 	found := false

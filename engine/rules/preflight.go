@@ -6,12 +6,12 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// SpareSlots is the number of pods that a node launched under an enforced preflight could take beyond those planned for
-// it, so that a DaemonSet that rolls or comes later finds a place. Types that take few pods keep none.
+// SpareSlots is the number of pod slots that a node launched under an enforced preflight keeps free beyond the
+// planned pods, so that a DaemonSet that is rolled out or added later fits. Types that take few pods keep none.
 const SpareSlots = 2
 
-// ApplyPreflight takes away the offerings of types whose nodes would take more pods than they have addresses for, and
-// keeps SpareSlots free on the others.
+// ApplyPreflight makes unavailable the offerings of types whose nodes would take more pods than they have addresses
+// for, and keeps SpareSlots free on the others.
 func (v *View) ApplyPreflight() {
 	v.Enforced = true
 	for t := range v.Offers {
@@ -29,7 +29,7 @@ func (v *View) ApplyPreflight() {
 	}
 }
 
-// InStock reports whether the cloud has capacity for it.
+// InStock reports whether the cloud has capacity for the offer.
 func (o *Offer) InStock() bool { return o.Available || o.Dry || o.Refused }
 
 // addressed returns the types whose nodes have addresses for all pods that they take. If there are none, out names the

@@ -10,7 +10,7 @@ import (
 // however many pods and pools there are. It computes once what depends on a pool alone, and once for all pods what
 // depends on a requirement or a set of tolerations.
 //
-// It errs on the side of the pool: it ignores volumes, ports, minValues and other pods.
+// It may keep pools that cannot help: it ignores volumes, ports, minValues and other pods.
 type Screen struct {
 	views     []*View
 	open      Bits              // by view: it is ready and has a launchable type
@@ -31,7 +31,7 @@ type catalogIndex struct {
 	keys map[string]*labelIndex
 }
 
-// wanted is what one requirement leaves.
+// wanted is the views and types that one requirement leaves.
 type wanted struct {
 	views Bits
 	types []Bits // by catalog; nil where types do not decide the label

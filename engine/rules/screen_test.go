@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// Whatever a pool could launch for a shape, the screen lets through; and it stops most of what no pool can.
+// The screen passes every pool that could launch a node for a shape, and stops most of the others.
 func TestScreenKeepsLaunchablePools(t *testing.T) {
 	could, stopped, couldNot := 0, 0, 0
 	for seed := range uint64(400) {

@@ -24,7 +24,7 @@ type eligible struct {
 	shape    *model.Shape // its affinity and tolerations decide
 	spread   *model.Spread
 	topology int
-	keys     []int // topologies of which a node must have all
+	keys     []int // topologies whose labels a node must all have
 	labels   int   // class of affinity
 	counters []int // that use it
 }
@@ -87,7 +87,7 @@ func (cs *counters) spreadBy(s *model.Shape, c *model.Spread, keys []int) Spread
 		x.Self = 1
 	}
 	if !c.Pods.Nothing && len(c.Pods.Labels) == 0 {
-		pods = cs.pods.selector(&model.Selector{Nothing: true}) // an empty selector matches the pod itself and counts nobody
+		pods = cs.pods.selector(&model.Selector{Nothing: true}) // an empty selector matches the pod itself but counts none
 	}
 	e := cs.eligibleFor(s, c, x.Topology, keys)
 	x.Counter = cs.counterFor(counterKey{pods: pods, topology: x.Topology, nodes: 1 + e})
@@ -138,8 +138,8 @@ func (cs *counters) consider(e *eligible, node int) bool {
 	return true
 }
 
-// countsFor reports whether pods on the node count: the node has all topology keys of the pod's constraints and, as
-// far as the constraint asks, its affinity and tolerations admit the node.
+// countsFor reports whether pods on the node count: the node has all topology keys of the pod's constraints, and the
+// pod's affinity and tolerations admit the node where the constraint honours them.
 func (cs *counters) countsFor(e *eligible, node int) bool {
 	for _, t := range e.keys {
 		if cs.domains(t).byNode[node] < 0 {
@@ -162,7 +162,7 @@ func (cs *counters) addToSpread(node int) {
 	}
 }
 
-// spreads reports whether one more pod of the shape keeps its skews.
+// spreads reports whether one more pod of the shape on the node stays within MaxSkew of all its constraints.
 func (cs *counters) spreads(x *shapeState, node int) bool {
 	for i := range x.spread {
 		s := &x.spread[i]

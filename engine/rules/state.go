@@ -6,16 +6,16 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// State answers what kube-scheduler's filters would say of the next pod in a cluster to which pods are being bound one
-// after another. It is made of one part for each kind of constraint; all of them see the same nodes.
+// State answers what kube-scheduler's filters would decide about the next pod in a cluster to which pods are being
+// bound one after another. It has one part for each kind of constraint; all parts see the same nodes.
 //
 //   - capacity: resource requests
 //   - nodeRules: labels, taints and volume topology of nodes
 //   - attachments: host ports and volumes
 //   - counters and owners: topology spread, affinity and anti-affinity between pods
 //
-// Nodes and shapes are indices. What a shape asks of other pods becomes counters when the shape is first looked at, so
-// that shapes nobody asks about cost nothing. A State must not be used by several goroutines at once.
+// Nodes and shapes are indices. The constraints of a shape on other pods become counters when the shape is first
+// used, so that unused shapes cost nothing. A State must not be used by several goroutines at once.
 type State struct {
 	*nodes
 	*topologies
@@ -29,7 +29,7 @@ type State struct {
 	shapes      []shapeState
 	trying      bool // changes are recorded in trail, to be undone
 	trail       []bind
-	ready       *readiness // nil until it is asked for
+	ready       *readiness // nil until needed
 }
 
 // ask is an amount of one resource.
@@ -50,12 +50,12 @@ type shapeState struct {
 	affinity affinityState
 }
 
-// NewState returns the state of a snapshot, whose nodes keep their indices. Pods that are bound count by Shape and
-// Terminal of Node.Pods; their resources are part of Node.Used.
+// NewState returns the state of a snapshot, whose nodes keep their indices. Bound pods count by their Shape and
+// Terminal in Node.Pods; their resources are part of Node.Used.
 func NewState(s *model.Snapshot) *State { return newState(s, nil) }
 
-// Fork returns a state of the same snapshot in which nothing was asked or bound. It shares with st what is expensive to
-// find out about the snapshot's nodes; st must not change meanwhile and must have no added nodes.
+// Fork returns a new state of the same snapshot. It shares with st what is expensive to compute about the snapshot's
+// nodes; st must not change meanwhile and must have no added nodes.
 func (st *State) Fork() *State { return newState(st.s, st) }
 
 func newState(s *model.Snapshot, base *State) *State {
@@ -131,7 +131,7 @@ func (st *State) move(shape, node int, n int32) {
 	st.record(shape, node, n, false)
 }
 
-// record updates every counter of such pods.
+// record updates every counter that counts pods of the shape.
 func (st *State) record(shape, node int, n int32, leaving bool) {
 	for _, c := range st.pods.countersOf(shape) {
 		if !leaving || st.counters.all[c].spread == nil {
@@ -160,7 +160,7 @@ func (st *State) AddNode(n model.Node) int {
 	return node
 }
 
-// shape returns a shape, prepared when it is first looked at.
+// shape returns a shape, prepared on first use.
 func (st *State) shape(i int) *shapeState {
 	x := &st.shapes[i]
 	if !x.ready {
@@ -195,15 +195,15 @@ func (st *State) HasRoom(shape, node int) bool {
 	return st.known(shape, node) && st.hasRoom(st.shape(shape).asks, node)
 }
 
-// AffinityCounters returns, by affinity term of the shape, the counter of pods one of which must be in the domain;
-// alone says that the first pod of a group may go without.
+// AffinityCounters returns, by affinity term of the shape, the counter of pods of which the domain must have one;
+// alone says that the first pod of a group needs none.
 func (st *State) AffinityCounters(shape int) (counters []int, alone bool) {
 	a := &st.shape(shape).affinity
 	return a.near, a.self
 }
 
-// AntiAffinityCounters returns, by anti-affinity term of the shape, the counter of pods none of which may be in the
-// domain.
+// AntiAffinityCounters returns, by anti-affinity term of the shape, the counter of pods of which the domain must have
+// none.
 func (st *State) AntiAffinityCounters(shape int) []int { return st.shape(shape).affinity.apart }
 
 // AvoidedByCounters returns the counters of pods with an anti-affinity term that the shape matches.
@@ -261,9 +261,10 @@ func (st *State) Try(f func()) {
 	}
 }
 
-// Swap exchanges a node for another version of it: with the same name, labels, taints, state and Terminating pods,
-// but other pods beside them, or Deleting. Afterwards n holds the previous version, so the same call undoes it. It
-// changes the State's snapshot, whose Nodes must belong to the State alone, and forgets pods bound to the node since.
+// Swap replaces a node with another version of it: one with the same name, labels, taints, state and Terminating
+// pods, but different other pods, or Deleting. Afterwards n holds the previous version, so the same call undoes it.
+// It changes the State's snapshot, whose Nodes must belong to the State alone, and forgets pods bound to the node
+// since.
 func (st *State) Swap(node int, n *model.Node) {
 	at := st.Node(node)
 	st.countOn(node, at.Pods, -1)
@@ -276,7 +277,7 @@ func (st *State) Swap(node int, n *model.Node) {
 // countOn counts pods of a node n times, if pods are counted already.
 func (st *State) countOn(node int, pods []model.BoundPod, n int32) {
 	if !st.pods.where.gathered {
-		return // who is there is looked at when somebody asks
+		return // pods are gathered when the first counter needs them
 	}
 	for i := range pods {
 		if p := &pods[i]; st.pods.counts(p) && !p.Terminating {

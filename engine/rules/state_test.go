@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// node is an initialized node with room for ten pods, and labels zone and hostname.
+// node returns an initialized node with room for ten pods, and labels zone and hostname.
 func node(name, zone string, more ...model.Requirement) model.Node {
 	labels := append(more, model.OneOf(model.LabelHostname, name))
 	if zone != "" {
@@ -21,7 +21,7 @@ func node(name, zone string, more ...model.Requirement) model.Node {
 	}
 }
 
-// app is a shape with the label app.
+// app returns a shape with the label app.
 func app(name string) model.Shape {
 	return model.Shape{
 		Key: name, Namespace: "default", Labels: []model.Label{{Key: "app", Value: name}},
@@ -33,12 +33,12 @@ func apps(names ...string) model.Selector {
 	return model.Selector{Namespaces: []string{"default"}, Labels: model.Requirements{model.OneOf("app", names...)}}
 }
 
-// cluster is a state of nodes and shapes without pods.
+// cluster returns a state of nodes and shapes without pods.
 func cluster(nodes []model.Node, shapes ...model.Shape) *rules.State {
 	return rules.NewState(&model.Snapshot{Nodes: nodes, Shapes: shapes})
 }
 
-// expect checks what the state says of shape 0 on each node.
+// expect checks the state's verdict on shape 0 for each node.
 func expect(t *testing.T, st *rules.State, want ...model.Rule) {
 	t.Helper()
 	for i, w := range want {
@@ -54,7 +54,7 @@ func TestNodeIsFull(t *testing.T) {
 	short := node("short", "a")
 	short.Allocatable[model.Memory] = -1
 	st := cluster([]model.Node{small, short}, app("web"))
-	expect(t, st, "", "") // memory is not asked for
+	expect(t, st, "", "") // the pod requests no memory
 	st.Bind(0, 0)
 	expect(t, st, model.RuleResource, "")
 	st.Unbind(0, 0)
@@ -63,7 +63,7 @@ func TestNodeIsFull(t *testing.T) {
 
 func TestNodeIsClosed(t *testing.T) {
 	cordoned, deleting, tainted := node("cordoned", "a"), node("deleting", "a"), node("tainted", "a")
-	justNow := node("cordoned-just-now", "a") // kube-controller-manager has not given it the taint yet
+	justNow := node("cordoned-just-now", "a") // kube-controller-manager has not tainted it yet
 	cordoned.Cordoned, justNow.Cordoned, deleting.Deleting = true, true, true
 	cordoned.Taints = []model.Taint{{Key: "node.kubernetes.io/unschedulable", Effect: model.NoSchedule}}
 	tainted.Taints = []model.Taint{{Key: "team", Value: "x", Effect: model.NoExecute}}
@@ -361,7 +361,7 @@ func TestImpossiblePodsGetARule(t *testing.T) {
 	expect(t, st, "")
 }
 
-// A state that saw pods come and go is the state of a cluster that has just those pods.
+// A state in which pods were bound and unbound equals the state of a cluster that has just the remaining pods.
 func TestBoundPodsCountLikeRunningOnes(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -25,7 +25,7 @@ type topology struct {
 	filled bool // byNode is computed
 }
 
-// topologies are the label keys by which pods spread or are together or apart, and the domain of each node by them.
+// topologies are the label keys by which constraints divide nodes into domains, and the domain of each node by them.
 type topologies struct {
 	*nodes
 	base  *topologies // of the State that this one was forked from, nil if none
@@ -99,8 +99,8 @@ func (ts *topologies) Topology(key string) int {
 	return i
 }
 
-// domains returns a topology with the domains of the nodes computed. That costs a look at each node, which many plans
-// never need.
+// domains returns a topology with the domains of the nodes computed. That visits every node, which many plans never
+// need.
 func (ts *topologies) domains(i int) *topology {
 	t := &ts.all[i]
 	if t.filled {

@@ -13,7 +13,7 @@ import (
 
 // Verdict says why the pool cannot launch a node for a pod of the shape: which rule left no type, and how many types
 // each rule before it left. room is what the limits allow; names are the snapshot's resources. It is slow and plain:
-// it runs only for shapes that found no place.
+// it runs only for shapes that cannot be placed.
 func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.PoolVerdict {
 	out := model.PoolVerdict{Pool: v.Pool.Name}
 	if v.Pool.NotReady != "" {
@@ -41,7 +41,7 @@ func (v *View) Verdict(s *model.Shape, room Headroom, names []string) model.Pool
 	return best
 }
 
-// Progress orders the rules by how close to a node a pod came.
+// Progress ranks a rule by how close to a node a pod gets before the rule stops it.
 func Progress(r model.Rule) int {
 	return slices.Index([]model.Rule{
 		model.RulePoolNotReady, model.RuleCatalog, model.RuleTaint, model.RuleRequirement, model.RuleVolume,
@@ -121,8 +121,8 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 	out.Rule = model.RuleSteps
 }
 
-// inUse is the step that leaves types with an offering in a zone that is in use. If there are none, out names the zones
-// from which traffic is shifted away, and says when the first of them is in use again.
+// inUse is the step that keeps types with an offering in a zone that is in use. If there are none, out names the
+// zones from which traffic is shifted away, and says when the first of them is in use again.
 func inUse(v *View, types []int, o *Option, step func(model.Rule, []int) bool, out *model.PoolVerdict) bool {
 	used := func(f *Offer) bool { return !f.Shifted }
 	if step(model.RuleZonalShift, filter(types, func(t int) bool { return v.has(t, o, used) })) {
@@ -165,7 +165,7 @@ func offerings(v *View, types []int, o *Option) iter.Seq2[*model.InstanceType, *
 	}
 }
 
-// has reports whether the type has an offering within the option that is as wanted.
+// has reports whether the type has an offering within the option that wanted accepts.
 func (v *View) has(t int, o *Option, wanted func(*Offer) bool) bool {
 	return slices.ContainsFunc(v.Offers[t], func(f Offer) bool { return wanted(&f) && o.Has(&f) })
 }
@@ -229,7 +229,8 @@ func (v *View) contradiction() (key, detail string) {
 	return "", ""
 }
 
-// blameResource names the resource of which no type has enough; if each is enough on some type, all of them together.
+// blameResource names the resource that no type has enough of or, if some type has enough of each, all of them
+// together.
 func (v *View) blameResource(s *model.Shape, types []int, names []string, out *model.PoolVerdict) {
 	for i, asked := range s.Requests {
 		if asked <= 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// volumePool has a small type in zones a and b and a large one in zone b alone.
+// volumePool has a small type in zones a and b and a large one in zone b only.
 func volumePool() *model.Pool {
 	offer := func(zone string) model.Offering {
 		return model.Offering{Zone: zone, CapacityType: model.OnDemand, Price: 1, Available: true}

@@ -6,7 +6,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// MaxPrice is the highest hourly price that arithmetic must handle; dearer offerings count as this one.
+// MaxPrice is the highest hourly price that arithmetic must handle; more expensive offerings count as this price.
 const MaxPrice model.Price = 1 << 40
 
 // Offer is an offering that a pool allows, with indices into its View.
@@ -159,7 +159,7 @@ func (v *View) OfTypes(key string) bool {
 // ofOffering reports whether the offering decides the label.
 func ofOffering(key string) bool { return key == model.LabelZone || key == model.LabelCapacityType }
 
-// TypeAllows reports whether nodes of type t can satisfy the requirement, as far as the type decides it.
+// TypeAllows reports whether nodes of type t can satisfy the requirement. Labels that types do not decide always can.
 func (v *View) TypeAllows(t int, want model.Requirement) bool {
 	if !v.OfTypes(want.Key) {
 		return true
@@ -176,8 +176,8 @@ func (v *View) TypeAllows(t int, want model.Requirement) bool {
 	return have.Overlaps(want)
 }
 
-// TypeLabel returns what an instance type says about a label, and whether it says anything. Every type has its own
-// name.
+// TypeLabel returns what an instance type says about a label, and whether it says anything. The instance type label
+// defaults to the name of the type.
 func TypeLabel(t *model.InstanceType, key string) (model.Requirement, bool) {
 	r, ok := t.Requirements.Get(key)
 	if !ok && key == model.LabelInstanceType {

@@ -8,14 +8,14 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// addresses are what the subnets have left after the nodes planned so far. A node is charged with the most that one of
-// its types takes, in every zone that it may go to. Once a plan has charged half of a pool's subnet, each further node
-// goes to one zone, so that little is charged in vain. A nil *addresses limits nothing.
+// addresses are what the subnets have left after the nodes planned so far. A node is charged the most that one of its
+// types takes, in every zone where it may be launched. Once a plan has charged half of a pool's subnet, each further
+// node is limited to one zone, so that few addresses are charged in vain. A nil *addresses limits nothing.
 type addresses struct {
 	views   []*rules.View
 	subnets []model.Subnet
 	before  []int64 // what was free in each of them
-	starved []bool  // by view: a node could not be planned for want of addresses
+	starved []bool  // by view: a node could not be planned for lack of addresses
 }
 
 func newAddresses(s *model.Snapshot, views []*rules.View) *addresses {
@@ -50,7 +50,7 @@ func (a *addresses) freeByZone(view int) []int64 {
 	return out
 }
 
-// holds reports whether a zone has the addresses that a node of type t takes for so many pods.
+// holds reports whether a zone has the addresses that a node of type t takes for this many pods.
 func (a *addresses) holds(view, zone, t int, pods int64) bool {
 	return !a.limits(view) || a.views[view].AddressesFor(t, pods) <= a.free(view, zone)
 }
@@ -65,7 +65,8 @@ func (a *addresses) scarce(view int) bool {
 	return false
 }
 
-// suit reports whether the node can be planned as it is: all its zones have its addresses.
+// suit reports whether the node can be planned as it is: all its zones have its addresses, and it has one zone if
+// addresses are scarce.
 func (a *addresses) suit(n *plannedNode) bool {
 	if !a.limits(n.view) {
 		return true
@@ -80,8 +81,8 @@ func (a *addresses) suit(n *plannedNode) bool {
 	return count == 1 || !a.scarce(n.view)
 }
 
-// narrow keeps the types and zones of a node for which the subnets have addresses: those of the chosen offering among
-// them. It reports whether it took any away.
+// narrow keeps the types and zones of a node for which the subnets have addresses, including those of the chosen
+// offering. It reports whether it removed any.
 func (a *addresses) narrow(n *plannedNode) (narrowed bool) {
 	if !a.limits(n.view) {
 		return false
@@ -131,7 +132,8 @@ func (a *addresses) refund(n *plannedNode) {
 	n.from = nil
 }
 
-// fewer returns for how many pods, of at most n-1, a node of type t takes fewer addresses than for n; 0 if for none.
+// fewer returns the largest number of pods below n for which a node of type t takes fewer addresses than for n; 0 if
+// there is none.
 func (a *addresses) fewer(view, t, n int) int {
 	if !a.limits(view) {
 		return 0
@@ -142,7 +144,7 @@ func (a *addresses) fewer(view, t, n int) int {
 	return max(n, 0)
 }
 
-// fewestPods returns how many pods one of the waiting groups' pods counts as: 1, unless a test says otherwise.
+// fewestPods returns the fewest pod slots that a pod of the waiting groups requests: 1, unless a test says otherwise.
 func (x *purchase) fewestPods() int64 {
 	least := int64(1)
 	for _, g := range x.groups {
@@ -151,24 +153,23 @@ func (x *purchase) fewestPods() int64 {
 	return least
 }
 
-// afterLaunches returns the subnets less what launches may take: the most of each launch's types, in each of its zones.
-func afterLaunches(s *model.Snapshot, launches []model.Launch) []model.Subnet {
+// AfterLaunches returns the subnets less what launches may take: the most of each launch's types, in each of its zones.
+func AfterLaunches(s *model.Snapshot, launches []model.Launch) []model.Subnet {
 	if len(launches) == 0 || len(s.Subnets) == 0 {
 		return s.Subnets
 	}
 	out := slices.Clone(s.Subnets)
+	views := map[string]*rules.View{} // by pool
 	for i := range launches {
 		l := &launches[i]
 		pool := s.Pool(l.Pool)
-		if pool == nil {
+		if pool == nil || pool.Subnets == nil {
 			continue
 		}
-		most := int64(0)
-		for k := range pool.Types {
-			if t := &pool.Types[k]; slices.Contains(l.Types, t.Name) {
-				most = max(most, t.AddressesFor(l.Requests[model.Pods]))
-			}
+		if views[l.Pool] == nil {
+			views[l.Pool] = rules.NewView(pool, s.Daemons)
 		}
+		most := mostAddresses(views[l.Pool], l)
 		zones, _ := l.Requirements.Get(model.LabelZone)
 		for _, zone := range zones.Values {
 			if k := rules.MostFree(pool, zone, out); k >= 0 {
@@ -177,4 +178,20 @@ func afterLaunches(s *model.Snapshot, launches []model.Launch) []model.Subnet {
 		}
 	}
 	return out
+}
+
+// mostAddresses returns the most addresses that any of the launch's types takes.
+func mostAddresses(v *rules.View, l *model.Launch) (most int64) {
+	pods := l.Requests[model.Pods] // with those of the daemons on the chosen type
+	for t := range v.Pool.Types {
+		if v.Pool.Types[t].Name == l.Chosen.Type {
+			pods -= v.Overhead[t][model.Pods]
+		}
+	}
+	for t := range v.Pool.Types {
+		if slices.Contains(l.Types, v.Pool.Types[t].Name) {
+			most = max(most, v.AddressesFor(t, pods))
+		}
+	}
+	return most
 }

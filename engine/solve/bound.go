@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
-// boundServed computes a lower bound where buy proved none: pods of several tiers were served, or limits or minValues
-// narrowed the choice. It assumes that every pod may use any offering of any pool.
+// boundServed computes a lower bound if buy proved none because pods of several tiers were served, or limits or
+// minValues narrowed the choice. It assumes that every pod may use any offering of any pool.
 func (p *problem) boundServed() {
 	for _, g := range p.groups {
 		if slices.ContainsFunc(g.parts, func(x part) bool { return x.n > 0 }) {
@@ -34,7 +34,8 @@ func (p *problem) boundServed() {
 		g.parts = []part{{class: g.class, n: served[g]}}
 	}
 	left := p.addresses
-	p.addresses = nil // what the subnets had before these nodes, not what they leave
+	// The views leave out zones that had too few addresses from the start. What these nodes took must not raise the bound.
+	p.addresses = nil
 	x := p.newPurchase(p.allViews(), true)
 	p.addresses = left
 	x.packing.Relaxed = nil

@@ -7,11 +7,11 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
-// maxRounds bounds how often a tier is asked; each round plans nodes or closes a pool to some pods.
+// maxRounds bounds the rounds of a tier; each round plans nodes or closes a pool to some pods.
 const maxRounds = 64
 
-// buy plans nodes for all parts, tier by tier: pods that a tier cannot serve go on to the next. Where limits were short
-// in an earlier attempt, priority by priority.
+// buy plans nodes for all parts, tier by tier: pods that a tier cannot serve go on to the next. If limits were short
+// in an earlier attempt, it goes priority by priority.
 func (p *problem) buy() {
 	rounds := 0
 	for _, level := range p.levels() {
@@ -48,7 +48,7 @@ func (p *problem) isTurnOf(g *group) bool {
 	return p.level == nil || g.left() > 0 && p.priority(g) == *p.level
 }
 
-// buyIn plans nodes in one tier until nothing more can be had, and returns how many rounds that took. relaxed says
+// buyIn plans nodes in one tier until it can serve no more pods, and returns how many rounds that took. relaxed says
 // whether nodes may relax minValues.
 func (p *problem) buyIn(tier int, relaxed, first bool) int {
 	for round := range maxRounds {
@@ -98,7 +98,7 @@ func (x *purchase) serve(first, spill bool) bool {
 			continue
 		}
 		for range pattern.Times {
-			if !x.addresses.suit(proto) { // what earlier ones left of the subnets is for another
+			if !x.addresses.suit(proto) { // earlier nodes took addresses that it needs
 				if proto, ok = x.builder.build(o.view, pods, x.relaxed); !ok {
 					again = true
 					break
@@ -132,7 +132,7 @@ func (x *purchase) assignmentsOf(items []binpack.ItemCount, o *offeringOf) []ass
 	return out
 }
 
-// draw takes the pods of a load out of the parts that wait.
+// draw takes the pods of a load out of the waiting parts.
 func (x *purchase) draw(items []binpack.ItemCount, o *offeringOf) []assignment {
 	var out []assignment
 	for _, c := range items {
@@ -155,9 +155,9 @@ func (x *purchase) draw(items []binpack.ItemCount, o *offeringOf) []assignment {
 	return out
 }
 
-// planFewer plans a node with fewer pods where the whole load leaves too few types for minValues, where the pods
-// require labels that no node has together, or where no subnet has the addresses of the whole load. If not even one pod
-// fits, the pool is closed to its class, unless nodes planned in this round have taken the addresses: the next round
+// planFewer plans a node with fewer pods if the whole load leaves too few types for minValues, if the pods require
+// labels that no node has together, or if no subnet has the addresses of the whole load. If not even one pod fits, it
+// closes the pool to the pod's class, unless nodes planned in this round have taken the addresses: the next round
 // does not offer what they leave too few for. It reports whether another round may serve more pods.
 func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern, planned bool) bool {
 	c := pattern.Items[0]
@@ -174,10 +174,10 @@ func (x *purchase) planFewer(o *offeringOf, pattern binpack.Pattern, planned boo
 		return true
 	}
 	if planned && !x.addresses.holds(o.view, o.offer.Zone, o.typ, x.fewestPods()) {
-		x.bound = 0 // it was of all pods, with addresses for all
+		x.bound = 0 // it assumed addresses for all pods
 		return true
 	}
 	class := x.classOf[x.packing.Items[c.Item].Class]
 	x.classes.list[class].banned[o.view] = true
-	return !x.relaxed // with relaxed minValues nobody is banned, and the next round would be the same
+	return !x.relaxed // with relaxed minValues bans do not count, and the next round would be the same
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// class is what pods have in common to which the same offerings are open.
+// class is the constraints of pods that may use the same offerings.
 type class struct {
 	required    model.Requirements
 	anyOf       []model.Requirements
@@ -32,7 +32,7 @@ type classTable struct {
 
 func newClassTable() *classTable { return &classTable{index: map[string]int{}} }
 
-// add returns the class of a shape. Where its volumes are is one more set of alternatives.
+// add returns the class of a shape. The places of its volumes are one more set of alternatives.
 func (x *classTable) add(s *model.Shape) int {
 	c := &class{required: s.Required, anyOf: s.AnyOf, tolerations: s.Tolerations, ports: s.HostPorts}
 	if rules.Places(s.Volumes) != nil {

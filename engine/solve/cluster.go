@@ -16,7 +16,7 @@ type Cluster struct {
 
 	screen *rules.Screen // of views; nil until it is needed
 
-	whatIf bool        // the plan in the making is one of which nobody reads the bound
+	whatIf bool        // the current plan is a what-if, whose bound is not used
 	cutoff model.Price // of that plan: see WhatIf
 	memory *Memory     // of what-ifs; nil = none
 
@@ -34,12 +34,12 @@ func NewCluster(s *model.Snapshot, m *Memory) *Cluster {
 func newCluster(s, pods *model.Snapshot) *Cluster {
 	c := &Cluster{s: s, pods: pods, state: rules.NewState(s)}
 	c.order = c.state.Order(nodesThatTakePods(s))
-	c.state.ByReadiness() // while all nodes that may take pods do
+	c.state.ByReadiness() // now, while all nodes that may take pods do
 	return c
 }
 
-// ReplaceNode exchanges a node for another version of it: see rules.State.Swap. A node that takes pods may be replaced
-// by one that takes none, and back.
+// ReplaceNode replaces a node with another version of it: see rules.State.Swap. A node that takes pods may be
+// replaced with one that takes none, and back.
 func (c *Cluster) ReplaceNode(node int, n *model.Node) { c.state.Swap(node, n) }
 
 // UpdateNode is ReplaceNode for a node that keeps taking pods if it did before.
@@ -74,6 +74,16 @@ func (c *Cluster) WhatIf(pending []model.Pod, policy model.Policy, cutoff model.
 	c.whatIf, c.cutoff = true, cutoff
 	defer func() { c.whatIf, c.cutoff = false, 0 }()
 	return c.ProvisionPods(pending, policy)
+}
+
+// SetSubnets replaces the subnets, after other plans' launches, with what these leave of them.
+func (c *Cluster) SetSubnets(subnets []model.Subnet) {
+	c.s.Subnets, c.pods.Subnets = subnets, subnets
+	for _, v := range c.views {
+		if v.ApplySubnets(subnets) {
+			c.screen, c.floor = nil, nil
+		}
+	}
 }
 
 // State returns the cluster's state. Callers must undo what they bind in it: see rules.State.Try.

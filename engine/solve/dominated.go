@@ -2,7 +2,7 @@ package solve
 
 import "github.com/nodeless/nodeless/engine/solve/internal/binpack"
 
-// isDominated reports whether one of the bins so far, none of which is dearer, can hold everything that b can and
+// isDominated reports whether one of the bins so far, none of which costs more, can hold everything that b can and
 // charges no more to limits.
 func (x *purchase) isDominated(b *binpack.Bin) bool {
 	for i := range x.packing.Bins {

@@ -8,20 +8,20 @@ import (
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
-// Draft is a plan in which pods without a place have no Reasons yet: their Rule is RuleUnexplained until Explain. The
-// launches do not depend on the Reasons.
+// Draft is a plan whose unplaced pods have no Reasons yet: their Rule is RuleUnexplained until Explain. The launches
+// do not depend on the Reasons.
 type Draft struct {
 	Plan model.Plan
-	from []*problem // the attempts that know of the pods without a place
+	from []*problem // the attempts that know the unplaced pods
 }
 
-// Explained gives every pod without a place its Reason.
+// Explained returns the plan with the Reason of every unplaced pod.
 func (d *Draft) Explained() model.Plan {
 	d.Explain(&d.Plan, nil, nil)
 	return d.Plan
 }
 
-// ExplainOnly returns the Reason of one pod, if it is without a place.
+// ExplainOnly returns the Reason of one pod, if it is unplaced.
 func (d *Draft) ExplainOnly(key model.PodKey) model.Reason {
 	for _, p := range d.from {
 		for _, g := range slices.Concat(p.groups, p.infeasible) {
@@ -38,9 +38,9 @@ func (d *Draft) ExplainOnly(key model.PodKey) model.Reason {
 	return model.Reason{}
 }
 
-// Explain gives the pods without a place in the plan their Reasons, one for each shape. Shapes that the cache does not
-// know come first. After each shape it calls goOn with the number of verdicts of a pool on a shape so far, and stops
-// if that returns false; a nil goOn never stops it. A nil cache remembers nothing.
+// Explain gives the unplaced pods of the plan their Reasons, one for each shape. Shapes that the cache does not know
+// come first. After each shape it calls goOn with the number of verdicts of a pool on a shape so far, and stops if
+// that returns false; a nil goOn never stops it. A nil cache remembers nothing.
 func (d *Draft) Explain(plan *model.Plan, cache *ReasonCache, goOn func(verdicts int) bool) {
 	x := explaining{cache: cache, goOn: goOn, reasons: map[model.PodKey]*model.Reason{}}
 	if cache != nil && len(d.from) > 0 {
@@ -69,7 +69,7 @@ type explaining struct {
 	cache       *ReasonCache
 	goOn        func(verdicts int) bool
 	verdicts    int // so far
-	suggestions int // shapes for which the smallest change was looked for
+	suggestions int // shapes whose smallest change was searched for
 	reasons     map[model.PodKey]*model.Reason
 }
 
@@ -94,7 +94,7 @@ func (x *explaining) explainInfeasible(p *problem) {
 	}
 }
 
-// explain computes the Reason of a group, or repeats the one from before when there is no time left.
+// explain computes the Reason of a group, or repeats the previous one if no time is left.
 func (x *explaining) explain(p *problem, g *group, before *cachedReason) {
 	if g.left() == 0 {
 		return
@@ -119,8 +119,8 @@ func (x *explaining) explain(p *problem, g *group, before *cachedReason) {
 	x.give(p, g, &reason)
 }
 
-// maxSuggestions returns for how many shapes the smallest change is searched: for fewer if there are many pools and
-// the next plan waits.
+// maxSuggestions returns for how many shapes the smallest change is searched: fewer if there are many pools and the
+// next plan is waiting.
 func (x *explaining) maxSuggestions(p *problem) int {
 	const tries = 2000
 	if x.goOn == nil {

@@ -7,9 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// withExpectedPeers returns the cluster in which the expected pods whose shape a pending pod has wait too, so that
-// nodes are sized for all pods of a workload although its controller creates them one after another. They get what
-// pending pods leave: they are Virtual, and less important than any pod. Those below the policy's cutoff get nothing.
+// withExpectedPeers returns the cluster with those expected pods pending whose shape a pending pod has, so that nodes
+// are sized for all pods of a workload even if its controller creates them one after another. Expected pods get what
+// pending pods leave: they are Virtual, and less important than any other pod. Those below the policy's cutoff are
+// left out.
 func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
 	waits := map[int]bool{}
 	for i := range s.Pending {
@@ -33,7 +34,7 @@ func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot 
 	return &out
 }
 
-// forgetExpected drops the expected pods that got nothing: nobody waits for an answer.
+// forgetExpected drops the unplaced expected pods: nobody needs their Reasons.
 func (d *Draft) forgetExpected() {
 	unanswered := map[model.PodKey]bool{}
 	for _, p := range d.from {

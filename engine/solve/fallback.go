@@ -2,20 +2,21 @@ package solve
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// The fallback is tried where it is cheap: up to so many pods that get nodes, with and without constraints on other
-// pods.
+// The fallback is tried for at most this many pods, waiting or with a planned node: without and with constraints on
+// other pods.
 const (
 	fallbackPods            = 1000
 	fallbackPodsConstrained = 200
 )
 
-// fallback returns the plan of firstfit alone if it serves more pods, or as many while it relaxes fewer minValues or
-// costs less. Placing pods one by one copes better with awkward limits, minValues and scattered offerings.
+// fallback returns the plan of firstfit alone if it serves more important or more pods, or as many and relaxes fewer
+// minValues or costs less. Placing pods one by one copes better with awkward limits, minValues and scattered offerings.
 func fallback(s *model.Snapshot, policy model.Policy, first *Draft, c *Cluster) *Draft {
 	p := first.from[0]
 	if !p.doubtful() {
@@ -27,10 +28,10 @@ func fallback(s *model.Snapshot, policy model.Policy, first *Draft, c *Cluster) 
 	second.Plan.Unplaced = sortedByPod(second.Plan.Unplaced, func(x *model.Unplaced) *model.PodKey { return &x.Pod })
 	plan, other := &first.Plan, &second.Plan
 	better := cmp.Or(
-		cmp.Compare(realUnplaced(s, other), realUnplaced(s, plan)), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
+		compareUnplaced(s, other, plan), cmp.Compare(len(other.Unplaced), len(plan.Unplaced)),
 		cmp.Compare(relaxedLaunches(other), relaxedLaunches(plan)),
 		cmp.Compare(other.EffectivePrice, plan.EffectivePrice)) < 0
-	if !better || plan.Partial { // what a cut search did not look at is not refused
+	if !better || plan.Partial { // pods that an interrupted search did not reach are not refused
 		return first
 	}
 	other.LowerBound = min(plan.LowerBound, other.EffectivePrice)
@@ -48,18 +49,31 @@ func relaxedLaunches(plan *model.Plan) int {
 	return n
 }
 
-// realUnplaced returns the number of pods without a place, not counting placeholders.
-func realUnplaced(s *model.Snapshot, plan *model.Plan) int {
-	if len(plan.Unplaced) == 0 {
+// compareUnplaced compares the real pods that two plans leave unplaced, not counting placeholders: their numbers at the
+// highest priority at which these differ.
+func compareUnplaced(s *model.Snapshot, a, b *model.Plan) int {
+	if len(a.Unplaced)+len(b.Unplaced) == 0 {
 		return 0
 	}
-	n, virtual := 0, s.Placeholders()
-	for _, u := range plan.Unplaced {
-		if !virtual[u.Pod] {
-			n++
+	more := map[model.PodKey]int{}
+	for _, u := range a.Unplaced {
+		more[u.Pod]++
+	}
+	for _, u := range b.Unplaced {
+		more[u.Pod]--
+	}
+	byPriority := map[int32]int{}
+	for i := range s.Pending {
+		if p := &s.Pending[i]; !p.Virtual {
+			byPriority[p.Priority] += more[p.PodKey]
 		}
 	}
-	return n
+	for _, priority := range slices.Backward(slices.Sorted(maps.Keys(byPriority))) {
+		if n := byPriority[priority]; n != 0 {
+			return n
+		}
+	}
+	return 0
 }
 
 // doubtful reports whether the plan is not proven to be good, and small enough for a second solve.

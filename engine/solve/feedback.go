@@ -1,17 +1,24 @@
 package solve
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
 )
 
 // feedback is what earlier attempts at a plan revealed.
 type feedback struct {
-	usedZones   []string           // in which nodes were planned that pods which spread over zones did not count with
-	full        map[shapeZone]bool // zones in which not all pods of a shape that were to go there got a node
-	limitsShort bool               // limits leave pods without: the most important ones choose first
+	usedZones   []string           // zones of planned nodes that spreads over zones did not account for
+	full        map[shapeZone]bool // zones in which some pods of a shape that were assigned there got no node
+	atMost      map[groupKey]int   // how many pods of a group that spreads get nodes within the limits
+	limitsShort bool               // limits leave pods unplaced: the most important ones choose first
+}
+
+func newFeedback() feedback {
+	return feedback{full: map[shapeZone]bool{}, atMost: map[groupKey]int{}}
 }
 
 type shapeZone struct {
@@ -21,16 +28,54 @@ type shapeZone struct {
 
 // learn adds the feedback of an attempt. It reports whether another attempt is worthwhile.
 func (f *feedback) learn(p *problem) bool {
-	zones, full, unfair := p.zoneMismatches(), p.unserved(*f), p.unfair()
-	if len(zones)+len(full) == 0 && !unfair || p.partial {
+	zones, unfair := p.zoneMismatches(), p.unfair()
+	if len(zones)+len(p.lacking.full)+len(p.lacking.atMost) == 0 && !unfair || p.partial {
 		return false
 	}
 	f.limitsShort = f.limitsShort || unfair
 	f.usedZones = append(f.usedZones, zones...)
-	for _, x := range full {
-		f.full[x] = true
-	}
+	maps.Copy(f.full, p.lacking.full)
+	maps.Copy(f.atMost, p.lacking.atMost)
 	return true
+}
+
+// findLacking records in lacking what the next attempt has to know of the pods that were assigned to a zone but got no
+// node there: that the zone is full or, where only limits stop pods that spread, how many of them got nodes. No other
+// zone helps these. Divided among the zones anew, that many pods keep their skew.
+func (p *problem) findLacking() {
+	p.lacking = newFeedback()
+	if p.partial {
+		return
+	}
+	limited := slices.ContainsFunc(p.views, func(v *rules.View) bool {
+		return v.Pool.Limits.NodesSet || rules.Limited(&v.Pool.Limits)
+	})
+	for _, g := range p.groups {
+		zones := p.unserved(g)
+		if len(zones) == 0 {
+			continue
+		}
+		if limited && g.zones != nil && (explainer{p}).nearestOfPools(g) == model.RuleLimit {
+			p.lacking.atMost[g.key] = p.plannedPods(g)
+			continue
+		}
+		for _, x := range zones {
+			p.lacking.full[x] = true
+		}
+	}
+}
+
+// plannedPods returns how many pods of the group are on planned nodes.
+func (p *problem) plannedPods(g *group) int {
+	out := 0
+	for _, n := range p.nodes {
+		for _, a := range n.assignments {
+			if a.group == g {
+				out += a.n
+			}
+		}
+	}
+	return out
 }
 
 // zoneMismatches returns the zones of planned nodes that some spread over zones did not count as a domain.
@@ -46,16 +91,14 @@ func (p *problem) zoneMismatches() []string {
 	})
 }
 
-// unserved returns the zones in which pods were assigned but got no node, except those known already.
-func (p *problem) unserved(known feedback) []shapeZone {
+// unserved returns the zones in which pods of the group were assigned but got no node, except those known already.
+func (p *problem) unserved(g *group) []shapeZone {
 	var out []shapeZone
-	for _, g := range p.groups {
-		for _, x := range g.parts {
-			zones := p.classes.list[x.class].zones
-			if x.n > 0 && len(zones) == 1 && len(g.shape.Spread)+len(g.shape.Affinity) > 0 {
-				if at := (shapeZone{g.index, zones[0]}); !known.full[at] {
-					out = append(out, at)
-				}
+	for _, x := range g.parts {
+		zones := p.classes.list[x.class].zones
+		if x.n > 0 && len(zones) == 1 && len(g.shape.Spread)+len(g.shape.Affinity) > 0 {
+			if at := (shapeZone{g.index, zones[0]}); !p.full[at] {
+				out = append(out, at)
 			}
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// priceFloor gives lower bounds of the price of nodes that hold a load together, without making a plan.
+// priceFloor gives lower bounds on the price of nodes that together hold a load, without making a plan.
 type priceFloor struct {
 	offers []pricedType
-	// rates is, by offer, the least price of it and those before it for one of each measure.
+	// rates is, by offer and measure, the lowest price per unit among the offer and those before it.
 	rates [][mixes + model.MaxResources]float64
 }
 
@@ -91,8 +91,8 @@ func (f *priceFloor) cheapestHolding(load *model.Resources) int {
 	return slices.IndexFunc(f.offers, func(o pricedType) bool { return load.Fits(*o.net) })
 }
 
-// reaches reports whether nodes that hold the load together certainly cost the price or more. If one node holds all of
-// it, it costs at least as much as the cheapest such offering. If there are several nodes, none of them costs more
+// reaches reports whether nodes that together hold the load certainly cost the price or more. If one node holds all
+// of it, it costs at least as much as the cheapest such offering. If there are several nodes, none of them costs more
 // than the price less the cheapest offering, and for each measure they give no more per dollar than the best of those
 // offerings.
 func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
@@ -115,9 +115,9 @@ func (f *priceFloor) reaches(price model.Price, load *model.Resources) bool {
 	return false
 }
 
-// CostsAtLeast reports, without making a plan, whether nodes that hold the load together cost the ceiling or more, and
-// returns the cheapest single offering that holds it. If no offering does it reports false: then a plan must find the
-// reason.
+// CostsAtLeast reports, without making a plan, whether nodes that together hold the load cost the ceiling or more,
+// and returns the cheapest single offering that holds it. If no offering does, it reports false: then a plan must
+// find the reason.
 func (c *Cluster) CostsAtLeast(load *model.Resources, ceiling model.Price,
 	policy *model.Policy,
 ) (model.Candidate, bool) {

@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// ladderOf are types of 1 to 32 cores with 2, 4 and 8 GiB for each core, priced nearly by size, of which a daemon takes
-// a part.
+// ladderOf returns types of 1 to 32 cores with 2, 4 and 8 GiB for each core, priced nearly by size, on each of which
+// a daemon takes a part.
 func ladderOf(random *rand.Rand) []*rules.View {
 	var types []model.InstanceType
 	for _, cores := range []int64{1, 2, 4, 8, 16, 32} {
@@ -29,9 +29,8 @@ func ladderOf(random *rand.Rand) []*rules.View {
 	return []*rules.View{rules.NewView(&model.Pool{Name: "general", Types: types}, []model.Daemon{agent})}
 }
 
-// Whatever nodes one picks, and whatever they hold together: the floor never says that as much costs more. And of
-// what is offered for a twentieth less than the price of a node that is nine tenths full, it knows most of the time
-// that it cannot be.
+// Whichever nodes are chosen, and whatever they hold together, the floor never says that the same load costs more.
+// And it usually recognizes that 95 % of the price of a node that is nine tenths full cannot buy the same load.
 func TestPriceFloorIsALowerBound(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	known, tries := 0, 0
@@ -72,8 +71,7 @@ func TestPriceFloorIsALowerBound(t *testing.T) {
 	}
 }
 
-// Where one resource is all that is asked for, several small nodes count with what each of them lacks for its
-// daemon.
+// A resource that no offering has cannot be bought at any price.
 func TestPriceFloorWithoutAnOffering(t *testing.T) {
 	f := newPriceFloor(ladderOf(rand.New(rand.NewPCG(1, 1))))
 	gpus := model.Resources{model.NvidiaGPU: 1}

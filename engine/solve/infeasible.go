@@ -4,8 +4,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// setAside removes groups from the search for which no pool can launch anything now and which no existing node may
-// take once other pods have their places. They do not change what the search finds.
+// setAside removes from the search the groups for which no pool can launch anything now and that no existing node may
+// take once other pods are placed. They do not change what the search finds.
 func (p *problem) setAside() {
 	p.screen = p.cluster.screenOf(p.market)
 	feasible := p.groups[:0:0]
@@ -20,8 +20,8 @@ func (p *problem) setAside() {
 	p.groups = feasible
 }
 
-// mayFollow reports whether an existing node may take pods of the group once other pods, which they must be near or
-// spread with, have their places.
+// mayFollow reports whether an existing node may take pods of the group once the pods that they must be near or
+// spread with are placed.
 func (p *problem) mayFollow(g *group) bool {
 	if len(g.shape.Affinity) == 0 && !hasHardSpread(g.shape) {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// launch turns the planned nodes into launches and hands the pods out, most important first.
+// launch turns the planned nodes into launches and assigns the pods to them, most important first.
 func (p *problem) launch() {
 	next := map[*group]int{}
 	for _, n := range p.nodes {
@@ -37,7 +37,7 @@ func (p *problem) launch() {
 type template struct {
 	made     bool
 	launch   model.Launch // without ID and Pods
-	identity []byte       // of it
+	identity []byte       // of launch
 }
 
 func (b *nodeBuilder) launchOf(n *plannedNode, pods []model.PodKey) model.Launch {

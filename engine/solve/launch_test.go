@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// IDs of launches are digests of this text, and NodeClaims are named after them: it must stay as it was, or a
-// controller that is exchanged while claims are being written launches twice.
+// Launch IDs are digests of this text, and NodeClaims are named after them. The text must not change, or a controller
+// that is upgraded while claims are being written launches twice.
 func TestLaunchIDsAreStable(t *testing.T) {
 	for _, l := range []model.Launch{
 		{},
@@ -29,7 +29,7 @@ func TestLaunchIDsAreStable(t *testing.T) {
 	}
 }
 
-// A StatefulSet's pod comes again under its name: it must not get the launch, and so the NodeClaim, of the one before.
+// A StatefulSet's pod is recreated under its name: it must not get its predecessor's launch, and so its NodeClaim.
 func TestPodUIDIsPartOfTheLaunchID(t *testing.T) {
 	launch := func(uid string) model.Launch {
 		return planFor(t, "pod db-0 cpu=1 uid="+uid).Launches[0]
@@ -46,7 +46,7 @@ func TestLaunchRequestsItsPodsAndDaemonsOnce(t *testing.T) {
 	}
 }
 
-// planFor plans for a scenario in which there is one instance type.
+// planFor plans a scenario with a single instance type.
 func planFor(t *testing.T, pods string) model.Plan {
 	t.Helper()
 	s, policy, err := scenario.Parse("type c8 cpu=8 memory=16Gi pods=58 offers(a on-demand 0.4)\npool general\n" + pods)

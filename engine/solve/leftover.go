@@ -8,7 +8,7 @@ import (
 )
 
 // placeLeftovers places the pods with awkward constraints one by one with firstfit, also on planned nodes. A group is
-// tried again as long as any pod found a place.
+// tried again as long as any pod is placed.
 func (p *problem) placeLeftovers() {
 	if !slices.ContainsFunc(p.groups, func(g *group) bool { return g.leftover && g.refused == "" && g.unplanned() > 0 }) {
 		return
@@ -52,7 +52,7 @@ func (p *problem) placeLeftovers() {
 	}
 }
 
-// unplanned returns the number of pods of a leftover group that have neither a place nor a planned node.
+// unplanned returns the number of pods of a leftover group that are neither placed nor on a planned node.
 func (g *group) unplanned() int { return g.left() - g.planned }
 
 // forFirstFit returns the node as firstfit knows it.
@@ -74,7 +74,7 @@ func fromFirstFit(n *firstfit.Node, pods []assignment) *plannedNode {
 	}
 }
 
-// grow replaces the i-th planned node by what it became when pods joined it. Nodes from index before on are new.
+// grow replaces the i-th planned node with what it became when pods joined it. Nodes from index before on are new.
 func (p *problem) grow(i, before int, from *firstfit.Node, more []assignment) {
 	n := fromFirstFit(from, more)
 	if i < before {
@@ -83,7 +83,7 @@ func (p *problem) grow(i, before int, from *firstfit.Node, more []assignment) {
 		n.assignments, n.wants = slices.Concat(old.assignments, more), old.wants
 	}
 	if !p.builder.complete(n) {
-		// No offering bears it: the newcomers go without.
+		// No offering bears it: the pods that joined stay unplaced.
 		for _, a := range more {
 			a.group.planned -= a.n
 			a.group.refused = p.incomplete(n)
@@ -109,7 +109,7 @@ func (p *problem) incomplete(n *plannedNode) model.Rule {
 	return model.RuleMinValues
 }
 
-// placeAllFirstFit has firstfit place everything but the pods that keep their places.
+// placeAllFirstFit has firstfit place all pods except those that keep their nodes.
 func (p *problem) placeAllFirstFit(kept []bool) {
 	packer := firstfit.New(p.s, *p.policy, p.state, p.views, p.rooms)
 	byShape := map[int]*group{}

@@ -7,26 +7,26 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
-// Memory keeps what packing problems had as solutions: most of the what-ifs of a cycle are those of the cycle before,
-// of the same pods at the same prices. It changes no plan, since equal problems have equal solutions. It must not be
-// used by several goroutines at once.
+// Memory keeps the solutions of packing problems: most what-ifs of a cycle are those of the previous cycle, with the
+// same pods at the same prices. It changes no plan, since equal problems have equal solutions. It must not be used by
+// several goroutines at once.
 type Memory struct {
 	now, before map[[sha256.Size]byte]binpack.Solution
 	text        []byte // scratch: the problem
 }
 
-// mostSolutions is how many solutions are kept of a cycle at most.
+// mostSolutions is the maximum number of solutions kept per cycle.
 const mostSolutions = 10_000
 
 // NewMemory returns a Memory that knows nothing.
 func NewMemory() *Memory { return &Memory{now: map[[sha256.Size]byte]binpack.Solution{}} }
 
-// Forget forgets what was not asked for since the last call.
+// Forget drops the solutions that were not used since the last call.
 func (m *Memory) Forget() {
 	m.before, m.now = m.now, make(map[[sha256.Size]byte]binpack.Solution, len(m.now))
 }
 
-// solve is binpack.Solve. Nobody may change the solution.
+// solve is binpack.Solve with remembered solutions, which callers must not change.
 func (m *Memory) solve(p *binpack.Problem, o binpack.Options) binpack.Solution {
 	m.text = m.text[:0]
 	m.addProblem(p)

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling under the policy: to
-// the zones in which its cheapest type does, and to the types that do in all of these. It names at most types of them,
-// unless minValues need more; minValues are relaxed no further. It returns the launch, the number of types that are
-// cheap enough, and whether a launch is left.
+// Narrow restricts a launch to one capacity type and to offerings that cost less than the ceiling under the policy:
+// to the zones in which its cheapest type does, and to the types that do in all of these zones. It keeps no more
+// types than the argument types says, unless minValues need more; minValues are relaxed no further. It returns the
+// launch, the number of types that are cheap enough, and whether a launch is left.
 func (c *Cluster) Narrow(
 	policy *model.Policy, l model.Launch, capacityType string, ceiling model.Price, types int,
 ) (model.Launch, int, bool) {
@@ -53,7 +53,8 @@ type narrowing struct {
 	rules.OfferSet
 }
 
-// options returns the cheapest offering of each type that costs less in every zone that is left, cheapest first.
+// options returns the cheapest offering of each type that costs less than the ceiling in every remaining zone,
+// cheapest first.
 func (n *narrowing) options(names []string) []offeringOption {
 	var types []int
 	for t := range n.v.Net {
@@ -77,7 +78,7 @@ func (n *narrowing) options(names []string) []offeringOption {
 	})
 }
 
-// cheapest returns the cheapest offerings of those types that have one that costs less.
+// cheapest returns the cheapest offering of each type that has one below the ceiling.
 func (n *narrowing) cheapest(types []int) []offeringOption {
 	var out []offeringOption
 	for _, t := range types {

@@ -7,9 +7,9 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// Alternatives that cost more than alternativePercent of the chosen offering are left out of a launch. Where fewer than
-// minAlternatives would remain they may cost up to scarcePercent: flexibility helps against capacity that runs out, but
-// not at any price.
+// Alternatives that cost more than alternativePercent of the chosen offering are left out of a launch. If fewer than
+// minAlternatives would remain, they may cost up to scarcePercent: flexibility helps when capacity runs out, but not
+// at any price.
 const (
 	alternativePercent = 150
 	scarcePercent      = 400
@@ -20,7 +20,7 @@ const (
 type assignment struct {
 	group         *group
 	n             int
-	class, option int // option -1: firstfit found the place
+	class, option int // option -1: placed by firstfit
 }
 
 // plannedNode is a load with the types that can bear it.
@@ -89,7 +89,7 @@ func (b *nodeBuilder) build(view int, pods []assignment, relaxed bool) (*planned
 
 // complete chooses the node's offering and the types that may stand in for it. It (1) lists the offerings that bear
 // the load, (2) fixes the labels by which pods depend on each other to those of the cheapest, and (3) chooses among
-// the remaining ones, as far as the subnets have addresses.
+// the remaining ones for which the subnets have addresses.
 func (b *nodeBuilder) complete(n *plannedNode) bool {
 	options := b.offeringOptions(n)
 	if len(options) == 0 {
@@ -130,8 +130,8 @@ func (b *nodeBuilder) choose(n *plannedNode, options []offeringOption) bool {
 	return ok
 }
 
-// dependedOn returns the labels other than the hostname by which pods of this node, or pods elsewhere that look at
-// them, are near to each other, apart, or spread. The node needs a known value of each.
+// dependedOn returns the label keys other than the hostname that affinity, anti-affinity and spread constraints use,
+// of pods of this node or of other pods that count them. The node needs a known value of each.
 func (b *nodeBuilder) dependedOn(n *plannedNode) []string {
 	var out []string
 	add := func(topology int) {
@@ -186,7 +186,7 @@ func (b *nodeBuilder) fix(n *plannedNode, key string, o offeringOption) {
 	}
 }
 
-// chooseTypes sets the node's types. Where the pool's limits name resources, larger types would take more of the limits
+// chooseTypes sets the node's types. If the pool's limits name resources, larger types would take more of the limits
 // than the chosen one does, so they are used only if minValues need them.
 func (b *nodeBuilder) chooseTypes(n *plannedNode, options []offeringOption) bool {
 	v := b.views[n.view]

@@ -22,8 +22,9 @@ func compareOptions(a, b offeringOption) int {
 	return cmp.Or(cmp.Compare(a.offer.Price, b.offer.Price), cmp.Compare(a.typ, b.typ))
 }
 
-// offeringOptions returns the cheapest offering of each type that bears the load, cheapest first; of equally cheap ones
-// what the pods prefer first. Types that are too dear to stand in are left out where nothing can need them.
+// offeringOptions returns the cheapest offering of each type that bears the load, cheapest first; among the cheapest,
+// the one that the pods prefer comes first. Types too expensive to be alternatives are left out unless something may
+// need them.
 func (b *nodeBuilder) offeringOptions(n *plannedNode) []offeringOption {
 	v := b.views[n.view]
 	all := len(v.MinValues) > 0 || rules.Limited(&v.Pool.Limits) || b.policy.MaxTypes == allTypes
@@ -64,7 +65,7 @@ func (b *nodeBuilder) cheapestWithAddresses(n *plannedNode, t int) (rules.Offer,
 	return cheapestOffer(b.views[n.view], t, &among)
 }
 
-// bears reports whether a type has room for the node's pods and their volumes, and the policy and the limits admit it.
+// bears reports whether a type has room for the node's pods and their volumes, and the limits admit it.
 func (b *nodeBuilder) bears(n *plannedNode, t int) bool {
 	v := b.views[n.view]
 	x := &v.Pool.Types[t]
@@ -92,7 +93,8 @@ func (n *plannedNode) attached(driver string) int64 {
 	return int64(len(seen))
 }
 
-// prefer moves, among the cheapest options, the one that satisfies most preferences to the front.
+// prefer moves the option that best satisfies the preferences, among the cheapest in zones with the addresses that it
+// takes, to the front.
 func (b *nodeBuilder) prefer(n *plannedNode, options []offeringOption) {
 	if len(options) == 0 || b.policy.Preferences == model.Ignore ||
 		!slices.ContainsFunc(n.assignments, func(a assignment) bool { return len(a.group.shape.Preferred) > 0 }) {
@@ -106,7 +108,8 @@ func (b *nodeBuilder) prefer(n *plannedNode, options []offeringOption) {
 			break
 		}
 		for _, f := range v.Offers[o.typ] {
-			if f.Price > least || !f.Available || !n.Has(&f) {
+			if f.Price > least || !f.Available || !n.Has(&f) ||
+				!b.addresses.holds(n.view, f.Zone, o.typ, n.load[model.Pods]) {
 				continue
 			}
 			if score := n.score(v.LabelsOf(o.typ, f)); score > top {

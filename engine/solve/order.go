@@ -22,7 +22,7 @@ func sortLaunches(launches []model.Launch) {
 	}
 }
 
-// sortedByPod sorts stably. The elements are large: each is moved but once.
+// sortedByPod sorts stably. The elements are large, so each is moved only once.
 func sortedByPod[T any](all []T, of func(*T) *model.PodKey) []T {
 	order := make([]int, len(all))
 	for i := range order {

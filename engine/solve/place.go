@@ -16,7 +16,7 @@ type placer struct {
 	order  *rules.Order
 	groups []*group
 	plan   *model.Plan
-	kept   []bool // by Pending: pods that keep the place they had; nil if none does
+	kept   []bool // by Pending: pods that keep their nominated node; nil if none does
 }
 
 func (p *problem) placer() *placer {
@@ -27,9 +27,9 @@ func placementOf(s *model.Snapshot, pod, node int) model.Placement {
 	return model.Placement{Pod: s.Pending[pod].PodKey, Node: s.Nodes[node].Name}
 }
 
-// keepNominated leaves pods on the nodes to which an earlier plan nominated them, where the rules still allow it:
-// kube-scheduler reserves room for them there, and a plan that fills nodes to the last is not easily found again from
-// what it has become so far.
+// keepNominated places pods on the nodes to which an earlier plan nominated them, if the rules still allow it:
+// kube-scheduler reserves capacity for them there, and a plan that fills nodes completely is hard to find again once
+// it is partly carried out.
 func (x *placer) keepNominated() {
 	if !slices.ContainsFunc(x.s.Pending, func(pod model.Pod) bool { return pod.Nominated != "" }) {
 		return
@@ -59,7 +59,7 @@ func (x *placer) keepNominated() {
 }
 
 // placeAll places pods on existing nodes with room: ready nodes first, then by name; large pods first. A group that
-// must be near other pods is tried again once those have their places.
+// must be near other pods is tried again once those are placed.
 func (x *placer) placeAll() {
 	for again := true; again; {
 		again = false
@@ -78,7 +78,7 @@ func (x *placer) dependentsWait() bool {
 	})
 }
 
-// place reports whether any pod of the group found a place.
+// place reports whether it placed any pod of the group.
 func (x *placer) place(g *group) bool {
 	if len(g.shape.Spread)+len(g.shape.Affinity)+len(g.shape.Preferred) > 0 {
 		var nodes []int
@@ -93,7 +93,7 @@ func (x *placer) place(g *group) bool {
 	return found
 }
 
-// placeOn tries the nodes again as long as pods find places: each pod may allow more nodes to the next one of its
+// placeOn tries the nodes again as long as it places pods: each pod may allow more nodes for the next one of its
 // group.
 func (x *placer) placeOn(g *group, nodes []int) bool {
 	found := false
@@ -115,17 +115,23 @@ func (x *placer) placeOn(g *group, nodes []int) bool {
 	return found
 }
 
-// fill puts as many pods of the group on the node as it allows. It reports whether there were any.
+// fill puts as many pods of the group on the node as the rules and the policy allow. It reports whether there were any.
 func (x *placer) fill(g *group, node int) bool {
 	found := false
-	for g.left() > 0 && x.state.Allows(g.index, node) == "" {
+	for g.left() > 0 && x.launched(g, node) && x.state.Allows(g.index, node) == "" {
 		x.bindNext(g, node)
 		found = true
 	}
 	return found
 }
 
-// bindNext gives the group's next pod its place.
+// launched reports whether the node has been launched or may be launched for the group's next pod. The pods of a group
+// that are below the policy's cutoff come last.
+func (x *placer) launched(g *group, node int) bool {
+	return !x.s.Nodes[node].Unlaunched || x.policy.LaunchesFor(&x.s.Pending[g.pods[0]])
+}
+
+// bindNext binds the group's next pod to the node.
 func (x *placer) bindNext(g *group, node int) {
 	x.bind(g, g.pods[0], node)
 	g.pods = g.pods[1:]

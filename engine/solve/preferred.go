@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// maxPreferences is how many preferences of a shape are tried one by one; lighter ones are dropped where not all can be
+// maxPreferences is how many preferences of a shape are tried one by one; lighter ones are dropped if not all can be
 // kept.
 const maxPreferences = 8
 
@@ -40,7 +40,7 @@ func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 		plan, weight = x.oneByOne(losers)
 	}
 	switch {
-	case weight == 0, len(plan.Plan.Unplaced) > len(plain.Plan.Unplaced): // others lost their places
+	case weight == 0, len(plan.Plan.Unplaced) > len(plain.Plan.Unplaced): // other pods became unplaced
 		return plain
 	case policy.Preferences != model.Respect &&
 		plan.Plan.EffectivePrice > plain.Plan.EffectivePrice+preferenceValue(weight, policy.PreferencePrice):
@@ -50,8 +50,8 @@ func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 	return plan
 }
 
-// solve plans with the kept preferences as requirements. It returns their weight, and the shapes that lose places
-// because of them.
+// solve plans with the kept preferences as requirements. It returns their weight, and the shapes that have more
+// unplaced pods because of them.
 func (x *preferredSolve) solve() (*Draft, int64, []int) {
 	required, weight := x.asRequired()
 	if required == nil {
@@ -62,7 +62,7 @@ func (x *preferredSolve) solve() (*Draft, int64, []int) {
 }
 
 // oneByOne is for shapes that cannot keep all their preferences: it adds each in turn, the heaviest first, and drops
-// it again if pods lose their places because of it.
+// it again if pods become unplaced because of it.
 func (x *preferredSolve) oneByOne(shapes []int) (*Draft, int64) {
 	for _, shape := range shapes {
 		for i := range x.preferences[shape] {
@@ -176,8 +176,8 @@ func (x *preferredSolve) preferencesOf(shape *model.Shape, views []*rules.View) 
 	return out
 }
 
-// asRequired returns the snapshot in which the preferences that are kept are requirements, and their weight for all
-// pods; nil if none are.
+// asRequired returns the snapshot with the kept preferences as requirements, and their weight for all pods; nil if
+// none is kept.
 func (x *preferredSolve) asRequired() (*model.Snapshot, int64) {
 	out := *x.s
 	out.Shapes = slices.Clip(x.s.Shapes)
@@ -213,7 +213,7 @@ func (x *preferredSolve) asRequired() (*model.Snapshot, int64) {
 	return &out, weight
 }
 
-// losers returns the shapes with preferences that have more pods without a place than in the plain plan.
+// losers returns the shapes with preferences that have more unplaced pods than in the plain plan.
 func (x *preferredSolve) losers(plan *model.Plan) []int {
 	shapeOf := make(map[model.PodKey]int, len(x.s.Pending))
 	for i := range x.s.Pending {

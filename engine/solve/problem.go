@@ -3,6 +3,7 @@ package solve
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -18,13 +19,14 @@ type problem struct {
 	state   *rules.State
 	order   *rules.Order // of the existing nodes that take pods
 	feedback
-	steps   int // still allowed
+	lacking feedback // what this attempt adds
+	steps   int      // still allowed
 	partial bool
 
 	groups     []*group // in the order in which they are placed
 	infeasible []*group // those that were set aside
 	classes    *classTable
-	lookers    map[int]int // by counter: groups that wait and depend on it
+	lookers    map[int]int // by counter: waiting groups that depend on it
 
 	*market // empty until something has to be launched
 	builder *nodeBuilder
@@ -39,7 +41,7 @@ type problem struct {
 	plan    model.Plan
 }
 
-// settled is a pod that firstfit gave a place on an existing node, when it knew the nodes that are planned.
+// settled is a pod that firstfit placed on an existing node when it knew the planned nodes.
 type settled struct {
 	group     *group
 	pod, node int
@@ -47,24 +49,33 @@ type settled struct {
 
 // group is the pods of one shape that still wait, most important first. Placeholders have groups of their own.
 type group struct {
+	key           groupKey
 	index         int // of the shape
 	shape         *model.Shape
 	class         int
 	request       model.Resources
 	pods          []int // indices into Snapshot.Pending
 	parts         []part
+	atMost        int // pods that get zones if it spreads over them: see feedback
 	setAside      bool
-	leftover      bool             // its constraints are for firstfit
+	leftover      bool             // firstfit handles its constraints
 	planned       int              // pods that firstfit put on planned nodes
-	refused       model.Rule       // why it gets nothing; "" if that is for the pools to say
+	refused       model.Rule       // why it cannot be placed; "" if the pools say why
 	slots         []int            // on one node: see separation
 	spreadSlots   []int            // those of the slots that only spread
 	conflictGroup int              // index into separation.conflictGroups
-	zones         []string         // that its spread counts with; nil if it was not spread
+	zones         []string         // that its spread accounts for; nil if it was not spread
 	rates         map[string]int64 // by zone: what its nodes would cost there, see zoning.feasible
 }
 
-// part is some pods of a group to which the same is open.
+// groupKey distinguishes groups.
+type groupKey struct {
+	shape    int
+	virtual  bool
+	priority int32 // only where that decides
+}
+
+// part is some pods of a group that may use the same offerings.
 type part struct {
 	class int
 	n     int
@@ -78,15 +89,9 @@ func hasHardSpread(s *model.Shape) bool {
 	return slices.ContainsFunc(s.Spread, func(c model.Spread) bool { return c.Hard })
 }
 
-// groupPods groups the pending pods by shape. It refuses pods that the engine cannot decide or that nothing can help
-// yet.
+// groupPods groups the pending pods by shape. It refuses pods that the engine cannot decide or that are blocked.
 func (p *problem) groupPods() {
-	type key struct {
-		shape    int
-		virtual  bool
-		priority int32 // only where that decides
-	}
-	known := map[key]*group{}
+	known := map[groupKey]*group{}
 	for i := range p.s.Pending {
 		pod := &p.s.Pending[i]
 		if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
@@ -103,13 +108,16 @@ func (p *problem) groupPods() {
 			p.refuse(i, model.Reason{Rule: model.RuleBlocked, Detail: shape.Blocked})
 			continue
 		}
-		k := key{shape: pod.Shape, virtual: pod.Virtual}
+		k := groupKey{shape: pod.Shape, virtual: pod.Virtual}
 		if p.limitsShort {
 			k.priority = pod.Priority
 		}
 		g := known[k]
 		if g == nil {
-			g = &group{index: pod.Shape, shape: shape, request: shape.Requests.NonNegative()}
+			g = &group{key: k, index: pod.Shape, shape: shape, request: shape.Requests.NonNegative(), atMost: math.MaxInt}
+			if n, ok := p.atMost[k]; ok {
+				g.atMost = n
+			}
 			if p.classes != nil {
 				g.class = p.classes.add(shape)
 			}
@@ -173,7 +181,7 @@ func (p *problem) refuseBelowCutoff() {
 	for _, g := range p.groups {
 		keep := g.pods[:0:0]
 		for _, i := range g.pods {
-			if pod := &p.s.Pending[i]; pod.Virtual || pod.Priority >= p.policy.PriorityCutoff {
+			if p.policy.LaunchesFor(&p.s.Pending[i]) {
 				keep = append(keep, i)
 				continue
 			}
@@ -187,7 +195,7 @@ func priorityReason(policy *model.Policy) model.Reason {
 	return model.Reason{Rule: model.RulePriority, Detail: fmt.Sprint(policy.PriorityCutoff)}
 }
 
-// refuseRest records the pods that found no place.
+// refuseRest records the pods that could not be placed.
 func (p *problem) refuseRest() {
 	for _, g := range slices.Concat(p.groups, p.infeasible) {
 		for _, pod := range g.pods {

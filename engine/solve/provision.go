@@ -10,12 +10,12 @@ import (
 // defaultSteps bounds the work of one attempt; see package binpack.
 const defaultSteps = 60_000_000
 
-// maxAttempts bounds how often a plan is made anew.
+// maxAttempts bounds the number of attempts at one plan.
 const maxAttempts = 4
 
-// Provision gives every pending pod a place or a launch, and every static pool the nodes it lacks. Pods that get
-// nothing have their Reasons once Draft.Explain was called. Expected pods get places and launches together with their
-// pending peers, and no Reasons. What capacity reservations have free is used first.
+// Provision assigns every pending pod to an existing node or to a launch, and launches the nodes that static pools
+// lack. Unplaced pods get their Reasons from Draft.Explain. Expected pods are placed together with their pending
+// peers, but get no Reasons. Free instances of capacity reservations are used first.
 func Provision(s *model.Snapshot, policy model.Policy) *Draft {
 	with, reserved := withReservations(withExpectedPeers(s, &policy), policy)
 	d := ProvisionPods(with, policy)
@@ -45,7 +45,7 @@ func provisionPods(s *model.Snapshot, policy model.Policy, c *Cluster) *Draft {
 
 // provision repeats attempts until one gives no feedback for the next.
 func provision(s *model.Snapshot, policy model.Policy, c *Cluster) *Draft {
-	known := feedback{full: map[shapeZone]bool{}}
+	known := newFeedback()
 	p := attempt(s, policy, known, c)
 	for range maxAttempts - 1 {
 		if !known.learn(p) {
@@ -85,6 +85,7 @@ func attempt(s *model.Snapshot, policy model.Policy, known feedback, c *Cluster)
 			p.separate()
 			p.buy()
 			p.placeLeftovers()
+			p.findLacking()
 		}
 		p.prune()
 	}
@@ -98,13 +99,13 @@ func attempt(s *model.Snapshot, policy model.Policy, known feedback, c *Cluster)
 	return p
 }
 
-// openMarket prepares the pools for what found no place.
+// openMarket prepares the pools for the pods that existing nodes do not take.
 func (p *problem) openMarket() {
 	p.market = newMarket(p.s, p.policy, p.cluster.viewsOf(p.s, p.policy))
 	p.builder = &nodeBuilder{market: p.market, state: p.state, classes: p.classes, lookers: p.lookers}
 }
 
-// openClasses finds the options of the classes that wait, and the resources and volume drivers that matter.
+// openClasses finds the options of the waiting classes, and the resources and volume drivers that matter.
 func (p *problem) openClasses() {
 	p.classes.views, p.classes.screen = p.views, p.screen
 	var requested model.Resources
@@ -125,8 +126,8 @@ func (p *problem) openClasses() {
 	}
 }
 
-// Placements returns the places of pending pods on nodes that exist or are in flight: what Provision finds first,
-// without its search for launches.
+// Placements assigns pending pods to nodes that exist or are in flight: what Provision does first, without its search
+// for launches.
 func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
 	c := newCluster(s, s)
 	p := &problem{s: s, policy: &policy, state: c.state, order: c.order}
@@ -138,16 +139,16 @@ func Placements(s *model.Snapshot, policy model.Policy) []model.Placement {
 	return p.plan.Placements
 }
 
-// allTypes as Policy.MaxTypes is what WithAllTypes sets.
+// allTypes is the Policy.MaxTypes that WithAllTypes sets.
 const allTypes = math.MinInt
 
-// WithAllTypes returns the policy with launches that name every type that fits, however dear.
+// WithAllTypes returns the policy with launches that list every type that fits, whatever it costs.
 func WithAllTypes(policy model.Policy) model.Policy {
 	policy.MaxTypes = allTypes
 	return policy
 }
 
-// maxTypes returns how many types a launch may name.
+// maxTypes returns how many types a launch may list.
 func maxTypes(policy *model.Policy) int {
 	switch {
 	case policy.MaxTypes == allTypes:

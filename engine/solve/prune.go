@@ -7,12 +7,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// prune removes pods from planned nodes to which kube-scheduler could not bind them: if the search was cut, or a node
-// could not be planned, they may depend on pods that never come. It binds the pods one after another: it (1) unbinds
-// what firstfit placed, (2) adds the planned nodes to the state, (3) binds whatever is allowed, pods that depend on
-// others first, until nothing more is, and (4) removes the rest.
+// prune removes from planned nodes the pods that kube-scheduler could not bind there: if the search was cut short, or
+// a node could not be planned, they may depend on pods that never arrive. It binds the pods one after another: it (1)
+// unbinds what firstfit placed, (2) adds the planned nodes to the state, (3) binds whatever is allowed, pods that
+// depend on others first, until nothing more is, and (4) removes the rest.
 func (p *problem) prune() {
-	if !p.partial && len(p.unserved(p.feedback)) == 0 ||
+	unserved := func(g *group) bool { return len(p.unserved(g)) > 0 }
+	if !p.partial && !slices.ContainsFunc(p.groups, unserved) ||
 		len(p.settled) == 0 && !slices.ContainsFunc(p.nodes, (*plannedNode).hasDependents) {
 		return
 	}
@@ -43,8 +44,8 @@ type pruner struct {
 	index   []int   // of planned nodes in the state
 }
 
-// bind binds what the state allows, of shapes that depend on other pods or of those that do not. It reports whether it
-// bound any.
+// bind binds the pods that the state allows, either those of shapes that depend on other pods or the others. It
+// reports whether it bound any.
 func (x *pruner) bind(dependent bool) (bound bool) {
 	x.unbound = slices.DeleteFunc(x.unbound, func(s settled) bool {
 		if dependsOnPods(s.group.shape) != dependent || x.state.Allows(s.group.index, s.node) != "" {
@@ -75,7 +76,7 @@ func (x *pruner) removeUnbound() {
 	for i, n := range x.nodes {
 		for j := range n.assignments {
 			if n.assignments[j].n -= x.left[i][j]; x.left[i][j] > 0 {
-				x.bound = 0 // it was of all of them
+				x.bound = 0 // the bound was for all pods
 			}
 		}
 		n.assignments = slices.DeleteFunc(n.assignments, func(a assignment) bool { return a.n == 0 })

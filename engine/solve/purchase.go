@@ -10,9 +10,9 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
-// purchase is the pods whose turn it is and the pools in which they get their nodes, as a problem of package binpack.
-// An item is all pods that are the same to a node, a bin is an offering, a dimension is a resource or a volume driver,
-// and a class of the problem is a class of pods.
+// purchase is the pods whose turn it is and the pools that may launch nodes for them, as a problem of package
+// binpack. An item is all pods that are interchangeable to a node, a bin is an offering, a dimension is a resource or
+// a volume driver, and a class of the problem is a class of pods.
 type purchase struct {
 	*problem
 	packing binpack.Problem
@@ -271,7 +271,7 @@ func (x *purchase) sizeOfType(v *rules.View, t int) binpack.Vector {
 	return size
 }
 
-// flexible reports whether enough types hold whatever this type holds to meet the pool's minValues.
+// flexible reports whether the types that hold whatever this type holds meet the pool's minValues.
 func (x *purchase) flexible(v *rules.View, typ int) bool {
 	if len(v.MinValues) == 0 {
 		return true

@@ -9,11 +9,11 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// explainer finds out why groups of an attempt got nothing.
+// explainer finds out why groups of an attempt could not be placed.
 type explainer struct{ *problem }
 
-// headroomOf returns the headroom against which a pool judges a group: for one that was set aside, that before
-// anything was planned.
+// headroomOf returns the headroom within which a pool judges a group: for a group that was set aside, the headroom
+// before anything was planned.
 func (p explainer) headroomOf(g *group, view int) rules.Headroom {
 	if g.setAside {
 		return p.views[view].Headroom()
@@ -21,11 +21,17 @@ func (p explainer) headroomOf(g *group, view int) rules.Headroom {
 	return p.rooms[view]
 }
 
-// nearestRule returns the rule of the pool that came nearest to a node for the group.
+// nearestRule returns why no pool launches a node for the group: the rule of the pool that came nearest to one, unless
+// other pods are the cause.
 func (p explainer) nearestRule(g *group) model.Rule {
 	if g.refused.BetweenPods() {
 		return g.refused
 	}
+	return p.nearestOfPools(g)
+}
+
+// nearestOfPools returns the rule of the pool that came nearest to a node for the group.
+func (p explainer) nearestOfPools(g *group) model.Rule {
 	var nearest model.Rule
 	shape := *g.shape
 	shape.Requests = g.request
@@ -38,8 +44,8 @@ func (p explainer) nearestRule(g *group) model.Rule {
 	return nearest
 }
 
-// reasonFor returns why the group has no place. It is the verdict of the pool that came nearest to a node, unless
-// other pods are in the way.
+// reasonFor returns why the group cannot be placed. It is the verdict of the pool that came nearest to a node, unless
+// other pods are the cause.
 func (p explainer) reasonFor(g *group) model.Reason {
 	if len(p.views) == 0 {
 		return model.Reason{Rule: model.RuleNoPool}
@@ -72,8 +78,8 @@ func (p explainer) reasonFor(g *group) model.Reason {
 	return out
 }
 
-// verdict returns what keeps the group from a pool: the pool's own rules, or else minValues for what shares the node,
-// ports of daemons, or the policy's largest node.
+// verdict returns what keeps the group from a pool: the pool's own rules, or else the addresses that planned nodes
+// leave, minValues for the pods that share the node, or ports of daemons.
 func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.Headroom) model.PoolVerdict {
 	v, c := p.views[view], p.classes.list[g.class]
 	out := v.Verdict(shape, room, p.s.ResourceNames)
@@ -91,15 +97,14 @@ func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.He
 		endFunnel(&out, model.RuleMinValues)
 		return out
 	}
-	options := p.classes.optionsOf(c, view)
-	if len(options) == 0 && p.blameDaemonPort(g, v, &out) {
-		return out
+	if len(p.classes.optionsOf(c, view)) == 0 {
+		p.blameDaemonPort(g, v, &out)
 	}
 	return out
 }
 
-// blameAddresses reports whether the pool could launch a node for a pod of the group but for the addresses that the
-// nodes planned so far leave.
+// blameAddresses reports whether the pool could launch a node for a pod of the group if the nodes planned so far left
+// enough addresses.
 func (p explainer) blameAddresses(g *group, view int, out *model.PoolVerdict) bool {
 	if !p.addresses.limits(view) || p.partial {
 		return false
@@ -120,7 +125,7 @@ func (p explainer) blameAddresses(g *group, view int, out *model.PoolVerdict) bo
 			}
 		}
 	}
-	// Where a subnet has the addresses of one more node, only the order in which nodes were planned can be the reason.
+	// If a subnet has the addresses of one more node, only the order in which nodes were planned can be the reason.
 	short := slices.Contains(p.addresses.starved, true) || p.addresses.scarce(view)
 	if types.Empty() || enough && !short {
 		return false
@@ -131,7 +136,7 @@ func (p explainer) blameAddresses(g *group, view int, out *model.PoolVerdict) bo
 	return true
 }
 
-// blameDaemonPort reports whether a daemon has a port of the group.
+// blameDaemonPort reports whether a daemon occupies a port that the group requests.
 func (p explainer) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdict) bool {
 	for _, port := range g.shape.HostPorts {
 		for i := range p.s.Daemons {
@@ -152,7 +157,7 @@ func endFunnel(v *model.PoolVerdict, rule model.Rule) {
 	v.Funnel = append(v.Funnel, model.FunnelStep{Rule: rule})
 }
 
-// blamePods names the constraint on other pods because of which the group has no place, in the words of the manifest.
+// blamePods names the constraint on other pods that keeps the group unplaced, in the words of the manifest.
 func blamePods(g *group) (model.Reason, bool) {
 	r := model.Reason{Rule: g.refused}
 	s := g.shape
@@ -197,7 +202,7 @@ func blamePods(g *group) (model.Reason, bool) {
 	return r, true
 }
 
-// likelyRule guesses the rule about other pods because of which a shape has no node if the search did not record one.
+// likelyRule guesses which rule about other pods keeps a shape unplaced if the search did not record one.
 func likelyRule(s *model.Shape) model.Rule {
 	switch {
 	case hasHardSpread(s):

@@ -34,7 +34,7 @@ type cachedReason struct {
 	at     time.Time
 }
 
-// begin starts with another snapshot.
+// begin starts the explanations for another snapshot.
 func (c *ReasonCache) begin(s *model.Snapshot) {
 	if !samePools(c.pools, s.Pools) || !sameSlice(c.daemons, s.Daemons) {
 		c.epoch++

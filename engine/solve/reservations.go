@@ -13,31 +13,55 @@ import (
 type reservedNode struct {
 	node        model.Node
 	reservation *model.Reservation
-	addresses   int64 // of its subnet, when it is full
+	addresses   int64 // that it takes from its subnet when it is full
 }
 
-// withReservations returns the cluster with those instances of capacity reservations as nodes in flight that pending
-// pods use if they are offered them before anything is bought: they are paid for already. Each pool's limits, and what
-// a reservation has free, hold; a heavier pool has the first choice. The second result are these nodes.
+// withReservations returns the cluster with free instances of capacity reservations added as nodes in flight. It adds
+// those that pending pods use if they are offered them before any purchase, since they are already paid for. It
+// respects the limits of pools and the free instances of reservations; heavier pools choose first, and the instances
+// that their limits refuse are left to others. The second result is these nodes.
 func withReservations(s *model.Snapshot, policy model.Policy) (*model.Snapshot, []reservedNode) {
 	all := reservedNodes(s, &policy)
 	if len(all) == 0 {
 		return s, nil
 	}
-	used := map[string]bool{}
-	for _, p := range Placements(withNodes(s, all), policy) {
-		used[p.Node] = true
+	for {
+		used := map[string]bool{}
+		for _, p := range Placements(withNodes(s, all), policy) {
+			used[p.Node] = true
+		}
+		chosen := slices.DeleteFunc(slices.Clone(all), func(x reservedNode) bool { return !used[x.node.Name] })
+		left := *s
+		left.Pools, left.Subnets = slices.Clone(s.Pools), slices.Clone(s.Subnets)
+		allowed := allowedNodes(&left, slices.Clone(chosen))
+		switch {
+		case len(chosen) == 0:
+			return s, nil
+		case len(allowed) == len(chosen):
+			return withNodes(&left, allowed), allowed
+		}
+		all = withoutRefused(all, chosen, allowed)
 	}
-	all = slices.DeleteFunc(all, func(x reservedNode) bool { return !used[x.node.Name] })
-	left := *s
-	left.Pools, left.Subnets = slices.Clone(s.Pools), slices.Clone(s.Subnets)
-	if all = allowedNodes(&left, all); len(all) == 0 {
-		return s, nil
-	}
-	return withNodes(&left, all), all
 }
 
-// withNodes returns the snapshot with these nodes, which come last by name.
+// withoutRefused returns the nodes less those that were chosen but not allowed. It removes all others of the same pool
+// and reservation too, except the allowed ones: the same would refuse them.
+func withoutRefused(all, chosen, allowed []reservedNode) []reservedNode {
+	type kind struct{ pool, reservation string }
+	kindOf := func(x *reservedNode) kind { return kind{x.node.Pool, x.reservation.ID} }
+	keep, refused := map[string]bool{}, map[kind]bool{}
+	for i := range allowed {
+		keep[allowed[i].node.Name] = true
+	}
+	for i := range chosen {
+		if !keep[chosen[i].node.Name] {
+			refused[kindOf(&chosen[i])] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(x reservedNode) bool { return refused[kindOf(&x)] && !keep[x.node.Name] })
+}
+
+// withNodes returns the snapshot with these nodes, whose names sort last.
 func withNodes(s *model.Snapshot, more []reservedNode) *model.Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)
@@ -47,9 +71,9 @@ func withNodes(s *model.Snapshot, more []reservedNode) *model.Snapshot {
 	return &out
 }
 
-// reservedNodes returns as many nodes of each pool and reservation as there are free instances or pending pods. By
-// name they come after all others, in the order in which they are to be filled: those of the heaviest pool first, then
-// the cheapest on demand, so that large machines are left to the pods that need them.
+// reservedNodes returns, for each pool and reservation, as many nodes as there are free instances, but no more than
+// pending pods. Their names sort after all others, in the order in which the nodes are to be filled: those of the
+// heaviest pool first, then the cheapest on demand, so that large instances are left to the pods that need them.
 func reservedNodes(s *model.Snapshot, policy *model.Policy) []reservedNode {
 	var out []reservedNode
 	for i := range s.Pools {
@@ -120,13 +144,14 @@ func reservedNodeOf(v *rules.View, r *model.Reservation) (x reservedNode, ok boo
 		Pool: v.Pool.Name, Type: r.Type, Zone: r.Zone, CapacityType: model.Reserved, State: model.InFlight,
 		Labels: labels, Taints: v.Pool.Taints, Price: v.Offers[t][at].Real, AttachLimits: v.Pool.Types[t].AttachLimits,
 		Capacity: v.Pool.Types[t].Capacity, Allocatable: v.Pool.Types[t].Allocatable, Used: v.Overhead[t],
+		Unlaunched: true,
 	}
 	return x, true
 }
 
 // allowedNodes returns the nodes, in order, that the limits of their pools, the free addresses of subnets and the
-// reservations' free instances allow together, and charges them to the snapshot's Pools and Subnets. A node counts with
-// the addresses that it takes when it is full.
+// reservations' free instances allow together, and charges them to the snapshot's Pools and Subnets. A node is
+// charged the addresses that it takes when it is full.
 func allowedNodes(s *model.Snapshot, all []reservedNode) []reservedNode {
 	taken := map[string]int64{}
 	return slices.DeleteFunc(all, func(x reservedNode) bool {
@@ -157,7 +182,7 @@ func (x *reservedNode) launch() model.Launch {
 	}
 }
 
-// launchReserved turns places on these nodes into launches. A node that got no pods is forgotten.
+// launchReserved turns placements on these nodes into launches. Nodes without pods are dropped.
 func (d *Draft) launchReserved(s *model.Snapshot, policy model.Policy, nodes []reservedNode) {
 	if len(nodes) == 0 {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/engine/solve/internal/binpack"
 )
 
-// separation says what may not share a node, in the terms of package binpack. A slot is something of which a node has
-// a limited number. Groups of one conflict group may not share a node with the same other groups.
+// separation says what may not share a node, in the terms of package binpack. A slot is something that a node has a
+// limited number of. Groups of one conflict group may not share a node with the same other groups.
 type separation struct {
 	slots          []int  // how many pods one node may have of each
 	soft           []bool // by slot: see binpack.Problem.Soft
@@ -22,10 +22,10 @@ type separation struct {
 // conflictGroup holds everything that decides with which groups a group may not share a node.
 type conflictGroup struct {
 	owns    []int // counters of anti-affinity terms on single nodes that it has
-	matches []int // of those terms, the ones that are about it
-	class   int   // any class of it, for labels of which a node has but one value
+	matches []int // counters of such terms, of any group, that match it
+	class   int   // any class of it, for labels that have one value per node
 	custom  string
-	ports   []model.HostPort // that others may want at another address
+	ports   []model.HostPort // that other groups may use at another address
 }
 
 // separate turns anti-affinity and spread over single nodes, and host ports, into slots and conflict groups.
@@ -86,9 +86,9 @@ func (p *problem) hostTerms(waiting []*group) (spreads map[int]int64, terms map[
 	return spreads, terms
 }
 
-// spreadOverHosts gives the group a slot of each spread that counts it: a node takes no more pods than the skew. The
-// slot is soft: the emptiest of few nodes may have some too. Pods without affinity or spread can be bound after those
-// that spread.
+// spreadOverHosts gives the group a slot for each spread that counts it: a node takes no more pods than the skew. The
+// slot is soft: if there are few nodes, the emptiest may have some pods too. Groups without affinity or spread need
+// no slot, since their pods can be bound after those that spread.
 func (p *problem) spreadOverHosts(g *group, spreads map[int]int64) {
 	near, _ := p.state.AffinityCounters(g.index)
 	if len(p.state.SpreadTerms(g.index))+len(near) == 0 {
@@ -108,7 +108,7 @@ func (p *problem) spreadOverHosts(g *group, spreads map[int]int64) {
 	}
 }
 
-// takeSlot gives the group a place in a slot, of which a node has at most limit.
+// takeSlot makes the group take a slot, of which a node has at most limit.
 func (x *separation) takeSlot(g *group, name string, limit int) int {
 	s, ok := x.slotIndex[name]
 	if !ok {
@@ -152,7 +152,7 @@ func (x *classTable) customText(class int) string {
 	return out.String()
 }
 
-// conflicts returns the conflict groups that may not be together, nil if all may.
+// conflicts returns, by conflict group, the conflict groups that may not share a node with it; nil if all may.
 func (p *problem) conflicts() []binpack.Set {
 	out := make([]binpack.Set, len(p.conflictGroups))
 	found := false

@@ -25,13 +25,13 @@ func withoutStaticPools(s *model.Snapshot) *model.Snapshot {
 	return &out
 }
 
-// missingReplicas returns the launches that bring every static pool to its replicas, as far as its limits and what
-// the planned launches leave of the subnets allow. Nodes that are being deleted are no replicas any more, but count in
-// limits.nodes as long as they exist.
+// missingReplicas returns the launches that bring every static pool to its replicas, within its limits and the
+// addresses that the planned launches leave in the subnets. Nodes that are being deleted no longer count as replicas,
+// but count in limits.nodes as long as they exist.
 func missingReplicas(s *model.Snapshot, policy model.Policy, planned []model.Launch) []model.Launch {
 	var out []model.Launch
 	left := *s
-	left.Subnets = afterLaunches(s, planned)
+	left.Subnets = AfterLaunches(s, planned)
 	for i := range s.Pools {
 		p := &s.Pools[i]
 		if !p.Static || p.NotReady != "" {
@@ -49,7 +49,7 @@ func missingReplicas(s *model.Snapshot, policy model.Policy, planned []model.Lau
 			}
 		}
 		launches := StaticLaunches(&left, policy, p.Name, p.Replicas-running, identity)
-		left.Subnets = afterLaunches(&left, launches)
+		left.Subnets = AfterLaunches(&left, launches)
 		out = append(out, launches...)
 	}
 	return out

@@ -18,7 +18,7 @@ type zoning struct {
 	offered map[int][]zonalType   // by class: see offeredTo
 	rated   map[rateKey]zoneRates // see ratesFor
 	planned [][]int64             // by counter, domain: pods that were given a zone
-	load    []int64               // by domain: their size, to even out what is equal otherwise
+	load    []int64               // by domain: size of these pods, to break ties between zones
 }
 
 // assignZones splits groups that spread over zones, gives one zone to groups that need one, and leaves the rest to
@@ -36,7 +36,7 @@ func (p *problem) assignZones() {
 	var spread, near []*group
 	waiting := p.waiting()
 	for _, g := range waiting {
-		p.state.SpreadTerms(g.index) // the State counts for whom it was asked about
+		p.state.SpreadTerms(g.index) // the State counts only for shapes that were queried
 		p.state.AffinityCounters(g.index)
 		p.state.AntiAffinityCounters(g.index)
 		p.state.OwnerCounters(g.index)
@@ -49,7 +49,7 @@ func (p *problem) assignZones() {
 		g.parts = []part{{class: g.class, n: g.left()}}
 		terms := p.state.SpreadTerms(g.index)
 		if slices.ContainsFunc(terms, func(t rules.SpreadTerm) bool { return t.Self > t.MaxSkew }) {
-			g.refused, g.parts = model.RuleSpread, nil // not even one pod keeps the skew where none is
+			g.refused, g.parts = model.RuleSpread, nil // not even one pod in an empty domain keeps the skew
 			continue
 		}
 		if z.closeZones(g); g.leftover || g.refused != "" {
@@ -167,7 +167,7 @@ func (z *zoning) domains(zones []string) []int32 {
 	return out
 }
 
-// at returns what a counter counts in a domain, with what is planned.
+// at returns what a counter counts in a domain, including planned pods.
 func (z *zoning) at(counter int, d int32) int64 {
 	n := int64(z.state.CountIn(counter, d))
 	if counter < len(z.planned) && d >= 0 && int(d) < len(z.planned[counter]) {
@@ -206,9 +206,9 @@ func (z *zoning) loadOf(d int32) int64 {
 	return z.load[d]
 }
 
-// followAll gives zones to groups that must be near other pods: zones in which those pods are or are planned. If those
-// have no zone yet it chooses one for them. Groups that wait for each other are left to firstfit, which finds the
-// reason.
+// followAll gives zones to groups that must be near other pods: zones in which those pods run or are planned. If
+// those have no zone yet, it chooses one for them. Groups that wait for each other are left to firstfit, which finds
+// the reason.
 func (z *zoning) followAll(near, waiting []*group) {
 	for len(near) > 0 {
 		var later []*group
@@ -226,7 +226,8 @@ func (z *zoning) followAll(near, waiting []*group) {
 	}
 }
 
-// follow places the group near pods that are there, or as the first of its kind; false if it has to wait.
+// follow gives the group zones that have the pods it must be near, or any zone if it is the first of its kind. It
+// returns false if the group has to wait.
 func (z *zoning) follow(g *group) bool {
 	terms, first := z.state.AffinityCounters(g.index)
 	zones := z.feasible(g, g.left())
@@ -256,7 +257,7 @@ func (z *zoning) follow(g *group) bool {
 	return true
 }
 
-// lead gives a zone to a group that the waiting one wants near and that is free to go anywhere.
+// lead gives a zone to a group that g must be near and that is not bound to a zone. It reports whether there is one.
 func (z *zoning) lead(g *group, waiting []*group) bool {
 	terms, _ := z.state.AffinityCounters(g.index)
 	own := z.feasible(g, g.left())

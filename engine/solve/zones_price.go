@@ -27,7 +27,7 @@ func (z *zoning) feasible(g *group, n int) []string {
 	return out
 }
 
-// zoneRates is, by zone, what nodes for some pods cost there at least. It is not to be changed.
+// zoneRates is, by zone, the lowest cost of nodes for some pods there. It must not be changed.
 type zoneRates = map[string]int64
 
 // rateKey is what rates depend on.
@@ -64,14 +64,14 @@ func (z *zoning) ratesFor(g *group, n int) zoneRates {
 		}
 	}
 	out := make(zoneRates, len(prices))
-	for name, in := range prices { // order does not matter: each by itself
+	for name, in := range prices { // order does not matter: each is independent
 		out[name] = leastCost(int64(n), in)
 	}
 	z.rated[key] = out
 	return out
 }
 
-// zonalType is a type that can be had in a zone, at its lowest price there.
+// zonalType is a type that is available in a zone, at its lowest price there.
 type zonalType struct {
 	net   *model.Resources
 	zone  string
@@ -106,8 +106,8 @@ func (z *zoning) offeredTo(class int) []zonalType {
 	return out
 }
 
-// leastCost returns the least price of nodes that hold n pods, by dynamic programming (an unbounded covering knapsack).
-// prices are by how many pods a node holds.
+// leastCost returns the lowest price of nodes that hold n pods, by dynamic programming (an unbounded covering
+// knapsack). prices are by how many pods a node holds.
 func leastCost(n int64, prices map[int64]int64) int64 {
 	var sizes []int64 // none that a larger one undercuts
 	for _, size := range slices.Backward(slices.Sorted(maps.Keys(prices))) {
@@ -160,7 +160,7 @@ func (z *zoning) noDearer(g *group, a, b string) bool {
 	return true
 }
 
-// priceIn returns the lowest price of a type in a zone, more than any price if it cannot be had.
+// priceIn returns the lowest price of a type in a zone, more than any price if it is not available.
 func priceIn(v *rules.View, o *rules.Option, t, zone int) model.Price {
 	least := rules.MaxPrice * 2
 	for _, f := range v.Offers[t] {

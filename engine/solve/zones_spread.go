@@ -8,14 +8,14 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// zoneSpread is a spread over zones with the domains whose emptiest counts.
+// zoneSpread is a spread over zones with the domains over which its global minimum is taken.
 type zoneSpread struct {
 	rules.SpreadTerm
 	universe []int32
 }
 
-// spreadAll gives zones to groups that spread over them, those with the fewest possible zones first. Pods that find no
-// zone are tried again after others found theirs.
+// spreadAll gives zones to groups that spread over them, those with the fewest possible zones first. Pods without a
+// zone are tried again after others get theirs.
 func (z *zoning) spreadAll(groups []*group) {
 	zones := map[*group][]string{}
 	for _, g := range groups {
@@ -33,9 +33,9 @@ func (z *zoning) spreadAll(groups []*group) {
 	}
 }
 
-// unassigned returns how many pods of a group that spreads have no zone yet.
+// unassigned returns how many pods of a group that spreads have no zone yet, not counting those that get none.
 func unassigned(g *group) int {
-	n := g.left()
+	n := min(g.left(), g.atMost)
 	if g.zones != nil {
 		for _, x := range g.parts {
 			n -= x.n
@@ -45,7 +45,7 @@ func unassigned(g *group) int {
 }
 
 // spread assigns the group's pods to zones one after another: to the zone that keeps the skew and is cheapest for the
-// group, the emptiest if several are. If an existing node there has room, the pod is placed on it.
+// group, or the emptiest of several. If an existing node there has room, the pod is placed on it.
 func (z *zoning) spread(g *group, zones []string) {
 	left := unassigned(g)
 	if g.zones == nil {

@@ -24,7 +24,7 @@ func (c *search) allowValue() model.Change {
 	return found
 }
 
-// keyOrder puts labels first that are easy to give up.
+// keyOrder sorts the labels that are easiest to give up first.
 func keyOrder(key string) int {
 	i := slices.Index([]string{model.LabelZone, model.LabelCapacityType, model.LabelInstanceType}, key)
 	if i < 0 {
@@ -65,7 +65,7 @@ func cheapestValue(v *rules.View, candidates []candidate, key string) (value str
 }
 
 // nearestValue returns the value closest to the bounds of the requirement, or to a misspelled type name, and of those
-// the cheapest.
+// the one with the usual architecture, then the cheapest.
 func nearestValue(v *rules.View, candidates []candidate, r model.Requirement) (value string, ok bool) {
 	var price model.Price
 	var far uint64
@@ -132,8 +132,8 @@ func valuesText(r model.Requirement) string {
 // maxTypos is the number of wrong letters up to which a name counts as misspelled.
 const maxTypos = 2
 
-// misspelled returns how far a type's name is from those that a requirement asks for, provided none of these is a
-// type of the view: 0 to maxTypos letters, else MaxUint64. For other labels all values are equally far.
+// misspelled returns how far a type's name is from the names that a requirement lists, if none of these is a type of
+// the view: 0 to maxTypos letters, else MaxUint64. For other labels all values are equally far.
 func misspelled(v *rules.View, r model.Requirement, name string) uint64 {
 	if r.Key != model.LabelInstanceType || r.Complement || len(r.Values) == 0 {
 		return 0

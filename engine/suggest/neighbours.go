@@ -14,8 +14,8 @@ const maxAlternatives = 64
 const maxZones = 4
 
 // neighbours turns the shape's constraints on other pods and its volumes into requirements on labels, as a new node
-// would meet them next to the existing pods. It fails if pending pods may interfere by then. Pods of the shape itself
-// count as pending only if strict: they wait for the same reason.
+// would meet them next to the existing pods. It fails if pending pods may interfere before then. Pods of the shape
+// itself count as pending only if strict: they wait for the same reason.
 func (c *search) neighbours(shape *model.Shape, strict bool) (model.Shape, bool) {
 	out := *shape
 	for i := range shape.Affinity {
@@ -82,7 +82,7 @@ func (c *search) repels(i int, shape *model.Shape) bool {
 		})
 }
 
-// repelled reports whether a pending pod may by then keep pods like this one away.
+// repelled reports whether a pending pod may keep pods like this one away once it runs.
 func (c *search) repelled(shape *model.Shape) bool {
 	if !slices.ContainsFunc(c.s.Shapes, func(s model.Shape) bool { return len(s.AntiAffinity) > 0 }) {
 		return false

@@ -109,7 +109,7 @@ func (c *search) wait() model.Change {
 	return model.Change{}
 }
 
-// outOfStock reports whether some of a type's offers are unavailable.
+// outOfStock reports whether the cloud has no capacity for some of a type's offers.
 func outOfStock(offers []rules.Offer) bool {
 	return slices.ContainsFunc(offers, func(o rules.Offer) bool { return !o.InStock() && !o.Shifted })
 }
@@ -175,7 +175,8 @@ func (c *search) widenPool() model.Change {
 	return model.Change{}
 }
 
-// roundDown and roundUp return the next amount that Quantity formats exactly, so that people read what was tried.
+// roundDown and roundUp return the next amount that Quantity formats exactly, so that people read the amount that was
+// tried.
 func roundDown(resource string, n int64) int64 { return n - n%unit(resource, n) }
 
 func roundUp(resource string, n int64) int64 {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// A change that is named, made as a person would make it from the words, gives the pod its place.
+// A suggested change, applied as a person would apply it from its text, makes the pod schedulable.
 func TestAppliedChangePlacesThePod(t *testing.T) {
 	named, made := map[model.Rule]int{}, 0
 	for seed := range uint64(400) {
@@ -55,7 +55,7 @@ func TestAppliedChangePlacesThePod(t *testing.T) {
 	}
 }
 
-// edit makes the change, if it is one that this test knows how to make.
+// edit applies the change, if this test supports its kind.
 func edit(s *model.Snapshot, shape int, c model.Change) (*model.Snapshot, bool) {
 	out := *s
 	out.Shapes, out.Pools = slices.Clone(s.Shapes), slices.Clone(s.Pools)
@@ -89,7 +89,7 @@ func edit(s *model.Snapshot, shape int, c model.Change) (*model.Snapshot, bool) 
 		rs := slices.Clone(pod.Required)
 		j := slices.IndexFunc(rs, func(r model.Requirement) bool { return r.Key == c.Object })
 		if j < 0 || len(pod.AnyOf) > 0 {
-			return nil, false // it may be about one of several terms
+			return nil, false // it may refer to one of several terms
 		}
 		rs[j] = model.OneOf(c.Object, c.To)
 		if c.To == "" {
@@ -119,7 +119,7 @@ func parse(resource, text string) int64 {
 	return n * unit
 }
 
-// Whatever the cluster, an answer comes, and the same one.
+// Every cluster gets an answer, and always the same one.
 func TestConstrainedClustersAreAnswered(t *testing.T) {
 	rules := []model.Rule{
 		model.RuleBlocked, model.RuleAffinity, model.RuleAntiAffinity, model.RuleSpread, model.RuleResource, model.RuleVolume,

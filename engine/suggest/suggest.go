@@ -1,9 +1,9 @@
 // Package suggest finds the smallest single change after which a pod would have a node: of its own specification, of
-// a pool, or of the cluster. Each change is tried with the rules before it is named, so that a named change leads to
-// a node; if that cannot be shown, none is named.
+// a pool, or of the cluster. Each change is tried with the rules before it is suggested, so that it leads to a node;
+// if no change can be shown to, none is suggested.
 //
-// It is not for the hot path: a plan asks for at most MaxShapes shapes, and each asks the rules at most maxTries
-// times.
+// It is not for the hot path: a plan asks for suggestions for at most MaxShapes shapes, and each suggestion evaluates
+// the rules at most maxTries times.
 package suggest
 
 import (
@@ -13,10 +13,10 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// MaxShapes is the number of unplaced shapes for which a plan should ask; the others get no suggestion.
+// MaxShapes is the number of unplaced shapes for which a plan should request suggestions; the others get none.
 const MaxShapes = 20
 
-// maxTries is how often one shape may ask the rules: twice for each change that is considered in a pool.
+// maxTries is how often the rules may be evaluated for one shape: twice for each change that is considered in a pool.
 const maxTries = 128
 
 // search is the state of one call.
@@ -31,11 +31,11 @@ type search struct {
 }
 
 // Smallest returns the change, cheapest for a person, that would place a pod of the shape, or the zero Change if none
-// is found. views and rooms describe the snapshot's pools after what is planned already; without views they are
-// created here. reason is why the shape got nothing.
+// is found. views and rooms describe the snapshot's pools after the nodes planned so far; without views they are
+// created here. reason is why the shape could not be placed.
 //
 // Changes are tried in this order: create what does not exist, raise a limit, tolerate a taint, allow one more value
-// of a label, request less, wait, lower minValues, use fewer volumes, widen a pool. If other pods are in the way, the
+// of a label, request less, wait, lower minValues, use fewer volumes, widen a pool. If other pods are the cause, the
 // change is one of: prefer what is required of them, drop a host port, wait for a volume.
 func Smallest(s *model.Snapshot, shape *model.Shape, views []*rules.View, rooms []rules.Headroom,
 	reason *model.Reason,
@@ -100,7 +100,7 @@ func (c *search) viewOf(p *model.Pool) *rules.View {
 	return v
 }
 
-// searches returns those that can help against the reason, in order.
+// searches returns the searches that can help against the reason, in order.
 func (c *search) searches() []func() model.Change {
 	one := func(way func() model.Change) []func() model.Change { return []func() model.Change{way} }
 	switch c.reason.Rule {
@@ -118,7 +118,7 @@ func (c *search) searches() []func() model.Change {
 		return one(c.preferTerm)
 	}
 	if c.fitsSomewhere(c.shape, false) != "" {
-		return nil // what stood in the way is not a rule that can be tried here
+		return nil // the cause is not a rule that can be tried here
 	}
 	return []func() model.Change{
 		c.raiseLimit, c.tolerate, c.allowValue, c.requestLess, c.wait, c.fewerValues, c.fewerVolumes, c.widenPool,
@@ -156,8 +156,8 @@ type candidate struct {
 	offer rules.Offer
 }
 
-// candidates returns the available ones that hold the shape within the headroom; it ignores taints and the pool's
-// state.
+// candidates returns the available candidates that hold the shape within the headroom; it ignores taints and the
+// pool's state.
 func (c *search) candidates(shape *model.Shape, v *rules.View, room rules.Headroom) []candidate {
 	if c.tries >= maxTries {
 		return nil
@@ -192,7 +192,7 @@ type Option struct {
 	arch string // of the node, "" if its type does not say
 }
 
-// usualArch is the architecture of images about which nothing else is known.
+// usualArch is the architecture assumed for images about which nothing else is known.
 const usualArch = "amd64"
 
 // foreign reports whether the node's architecture may differ from what the pod's image is built for; the engine does

@@ -20,7 +20,7 @@ type m48 cpu=192 memory=768Gi pods=737 allocatable(cpu=191450m, memory=740Gi) la
 	family=m) offers(b on-demand 9.7)
 `
 
-// of is the change for the first pod that gets nothing.
+// of returns the change suggested for the first unplaced pod.
 func of(t *testing.T, cluster string) model.Change {
 	t.Helper()
 	s, policy, err := scenario.Parse(types + cluster)
@@ -84,7 +84,7 @@ func TestNoChangeHelps(t *testing.T) {
 	}
 }
 
-// Beside pods that are there: a node is only named where the pod could be bound.
+// With running pods: a node is suggested only if the pod could be bound there.
 func TestChangesKeepConstraintsOnOtherPods(t *testing.T) {
 	const nodes = `
 node n1 pool=p type=c2 zone=a capacity-type=on-demand state=initialized runs(web-1 as web, db-1 as db)
@@ -177,7 +177,7 @@ shape db labels(app=db) cpu=1
 	}
 }
 
-// What is missing may be what a claim asks for, not the claim.
+// The missing object may be one that a claim needs, not the claim itself.
 func TestMissingObjectsAreToBeCreated(t *testing.T) {
 	for blocked, want := range map[string]string{
 		"persistentVolumeClaim data does not exist":                                              "would fit in pool p if persistentVolumeClaim data were created",

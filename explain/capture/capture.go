@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/client-go/kubernetes/scheme"
@@ -34,8 +35,8 @@ func decides(o client.Object) bool { return ofKinds(o, kinds) }
 
 func capturedToo(o client.Object) bool { return ofKinds(o, extraKinds) }
 
-// Capture writes a cluster as a dump for Load: everything that decisions depend on, and nothing that may be secret;
-// see Redact. Objects are written as they are read. It returns their number.
+// Capture writes a cluster as a dump for Load: every object that decisions depend on, without anything that may be
+// secret (see Redact). It returns the number of objects.
 func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int, error) {
 	o.Keep = true
 	c, err := Read(ctx, cfg, o)
@@ -47,7 +48,8 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 		APIVersion: captureVersion, Kind: captureKind, At: c.Snapshot().Now.UTC(), Kubernetes: c.version,
 		Prices: c.Prices(),
 	}
-	extra := c.Objects()
+	// Redact and Load do not know the kinds that default topology spread constraints need.
+	extra := slices.DeleteFunc(c.Objects(), func(o client.Object) bool { return !decides(o) })
 	for _, k := range extraKinds {
 		err := c.readKind(ctx, k, page, func(o client.Object) { extra = append(extra, o) })
 		if isLack := new(*MissingKind); err != nil && !asMissingKind(err, isLack) {
@@ -83,14 +85,14 @@ func Capture(ctx context.Context, cfg *rest.Config, o Options, w io.Writer) (int
 	return len(extra), out.Flush()
 }
 
-// writeOffers writes what the node classes offer where that differs from the built-in catalogue.
+// writeOffers writes what the pools' node classes offer. Load uses it instead of the built-in catalogue.
 func (c *Cluster) writeOffers(ctx context.Context, w io.Writer) error {
 	seen := map[cloud.ClassRef]bool{}
 	for _, np := range c.State.NodePools() {
 		ref := cluster.ClassRef(np.Spec.Template.Spec.NodeClassRef)
 		types, _, err := c.offered(ctx, ref)
 		if seen[ref] || err != nil {
-			continue // a class that offers nothing says why itself
+			continue // Load reports why this class offers nothing
 		}
 		seen[ref] = true
 		text, err := json.Marshal(offers{captureVersion, offersKind, ref, c.State.Names().List(), types})

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/eksv1"
@@ -27,15 +29,15 @@ const (
 	classKind  = "EC2NodeClass"
 )
 
-// understood reports whether the classes of a kind are understood.
+// understood reports whether this package supports node classes of ref's kind.
 func understood(ref cloud.ClassRef) bool {
 	return ref.Group == classGroup && ref.Kind == classKind ||
 		ref.Group == eksv1.GroupVersion.Group && ref.Kind == eksv1.Kind ||
-		ref.Group == v1alpha1.GroupVersion.Group && ref.Kind == v1alpha1.NodeGroupKind
+		v1alpha1.IsNodeGroup(ref.Group, ref.Kind)
 }
 
-// ClassOf returns the EC2NodeClass that an object is or stands for, and the name by which it is kept (aws.ClassName);
-// nil if it is no node class.
+// ClassOf returns the EC2NodeClass that o is or translates to, and the name under which it is stored (aws.ClassName).
+// The class is nil if o is no node class.
 func ClassOf(o client.Object) (name string, class *ec2v1.EC2NodeClass) {
 	switch o := o.(type) {
 	case *ec2v1.EC2NodeClass:
@@ -50,7 +52,7 @@ func ClassOf(o client.Object) (name string, class *ec2v1.EC2NodeClass) {
 	return aws.ClassName(cloud.ClassRef{Kind: cmp.Or(class.Kind, classKind), Name: class.Name}), class
 }
 
-// Class returns the EC2NodeClass that a class is or stands for, or nil. It must not be modified.
+// Class returns the EC2NodeClass that ref names or translates to, or nil. The caller must not modify it.
 func (c *Cluster) Class(ref cloud.ClassRef) *ec2v1.EC2NodeClass {
 	if !understood(ref) {
 		return nil
@@ -85,11 +87,26 @@ func (c *Cluster) Prices() string {
 	return "built-in catalogue for " + regions + ", no quote"
 }
 
-// offerAll gives the state what the classes of all pools and claims offer.
+// offerAll updates the cluster state with what the node classes of all NodePools and NodeClaims offer.
 func (c *Cluster) offerAll(ctx context.Context) {
-	c.offers.Lock() // one at a time: a later one must not be overtaken
+	c.offers.Lock() // one at a time, so that an older result never replaces a newer one
 	defer c.offers.Unlock()
+	c.readWindowsIPAM(ctx)
 	c.offerIn(ctx, c.State)
+}
+
+// readWindowsIPAM reads the VPC CNI settings that say whether Windows pods get addresses. If the read fails, the
+// answer stays unknown.
+func (c *Cluster) readWindowsIPAM(ctx context.Context) {
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: metav1.NamespaceSystem, Name: catalog.WindowsIPAMMap,
+	}}
+	if c.client == nil {
+		return
+	}
+	if err := c.client.Get(ctx, client.ObjectKeyFromObject(settings), settings); client.IgnoreNotFound(err) == nil {
+		c.State.Update(settings)
+	}
 }
 
 func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
@@ -109,7 +126,7 @@ func (c *Cluster) offerIn(ctx context.Context, w *cluster.State) {
 		w.SetCatalog(ref, types, notReady)
 		w.SetReservations(ref, c.reservations(ctx, ref, types))
 		if p, ok := c.catalog.(cloud.Placer); ok && err == nil {
-			if labels, err := p.Placement(ctx, ref); err == nil { // else they are taken to be as before
+			if labels, err := p.Placement(ctx, ref); err == nil { // otherwise the placement stays as it was
 				w.SetPlacement(ref, labels)
 			}
 		}
@@ -143,7 +160,7 @@ func (c *Cluster) reservations(ctx context.Context, ref cloud.ClassRef,
 	return aws.ReservationsOf(class, types)
 }
 
-// offered returns what a class offers, and what had to be assumed about it.
+// offered returns what a class offers, and the assumption made about the class, if any.
 func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []model.InstanceType, assumed string,
 	err error,
 ) {
@@ -191,12 +208,12 @@ type built struct {
 	assumed string
 }
 
-// versionOf differs when what a class offers may.
+// versionOf returns a key that changes whenever the offers of a class may change.
 func (c *Cluster) versionOf(class *ec2v1.EC2NodeClass) string {
 	return fmt.Sprint(class.UID, "/", class.ResourceVersion, "/", c.State.ReservedENIs())
 }
 
-// build computes what the built-in catalogue offers for a class, and keeps it: equal offers must be the same slice.
+// build computes what the built-in catalogue offers for a class and caches it: equal offers must be the same slice.
 func (c *Cluster) build(name string, class *ec2v1.EC2NodeClass) ([]model.InstanceType, string, error) {
 	region := c.regionOf(class)
 	offers := catalog.Of(region)
@@ -223,7 +240,7 @@ func (c *Cluster) build(name string, class *ec2v1.EC2NodeClass) ([]model.Instanc
 	return b.types, b.assumed, nil
 }
 
-// plain removes the sentinel's own words from an error.
+// plain removes the text of cloud.ErrClassNotReady from an error.
 func plain(err error) error {
 	if err == nil {
 		return nil
@@ -232,7 +249,7 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// notReadyReason is the first problem that a controller found with a class, "" if there is none.
+// notReadyReason returns the first problem that a controller found with a class, or "".
 func notReadyReason(class *ec2v1.EC2NodeClass) string {
 	ready := true
 	for _, c := range class.Status.Conditions {
@@ -249,7 +266,8 @@ func notReadyReason(class *ec2v1.EC2NodeClass) string {
 	return "its condition Ready is False"
 }
 
-// regionOf is the AWS region of a class: the requested one, or that of its subnets, or that of the cluster's Nodes.
+// regionOf returns the AWS region of a class: the configured one, else the region of its subnets, of the cluster's
+// Nodes or of the NodePools' requirements, else the default.
 func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 	if c.o.Region != "" {
 		return c.o.Region
@@ -281,8 +299,8 @@ func (c *Cluster) regionOf(class *ec2v1.EC2NodeClass) string {
 	return c.o.DefaultRegion
 }
 
-// SetClasses replaces the classes, by the names of ClassOf, for a forecast. A class that is being deleted launches
-// nothing, but keeps its offers. c must have been read for this forecast alone.
+// SetClasses replaces the node classes, keyed by the names of ClassOf, for a forecast. A class that is being deleted
+// launches nothing, but keeps its offers. c must have been read for this forecast alone.
 func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,25 +308,25 @@ func (c *Cluster) SetClasses(classes map[string]*ec2v1.EC2NodeClass) {
 	for name, class := range classes {
 		if class.DeletionTimestamp != nil {
 			class, c.deleting[name] = class.DeepCopy(), true
-			class.DeletionTimestamp = nil // else the catalog would report no more than the deletion
+			class.DeletionTimestamp = nil // otherwise the catalog would report only the deletion
 		}
 		c.classes[name] = class
 	}
 }
 
-// OfferTo gives another state what the classes of its pools and claims offer.
+// OfferTo updates another cluster state with what the classes of its NodePools and NodeClaims offer.
 func (c *Cluster) OfferTo(ctx context.Context, w *cluster.State) {
 	c.offers.Lock()
 	defer c.offers.Unlock()
 	c.offerIn(ctx, w)
 }
 
-// Previewer resolves a changed class without writing anything; a cloud.Provider may be one.
+// Previewer resolves a changed class without writing anything. A cloud.Provider may implement it.
 type Previewer interface {
 	Preview(ctx context.Context, class *ec2v1.EC2NodeClass) error
 }
 
-// Unusable says why a class launches nothing, nil if it can launch nodes.
+// Unusable returns why a class cannot launch nodes, or nil if it can.
 func (c *Cluster) Unusable(ctx context.Context, class string) error {
 	c.offers.Lock()
 	defer c.offers.Unlock()
@@ -323,8 +341,8 @@ func (c *Cluster) ClassDeleting(class string) bool {
 	return c.deleting[class]
 }
 
-// Preview resolves a changed or new class as far as the source of prices can; otherwise a changed class keeps what
-// it was resolved to, and Assumed says so.
+// Preview resolves a changed or new class if the source of prices can. Otherwise a changed class keeps its previous
+// resolution, and Assumed says so.
 func (c *Cluster) Preview(ctx context.Context, class *ec2v1.EC2NodeClass) {
 	p, can := c.catalog.(Previewer)
 	if can && p.Preview(ctx, class) == nil || len(class.Status.Conditions) == 0 {

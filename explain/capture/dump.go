@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// Kinds of a capture that are no objects of the cluster.
+// Kinds of documents in a capture that are not objects of the cluster.
 const (
 	captureVersion = "nodeless.sh/v1alpha1"
 	captureKind    = "Capture"
@@ -30,19 +30,19 @@ const (
 	endKind        = "CaptureEnd"
 )
 
-// header begins a capture, and with its Objects ends it.
+// header is the first document of a capture and, with the number of objects, the last.
 type header struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
 	At         time.Time `json:"at,omitzero"`
 	Kubernetes string    `json:"kubernetes,omitempty"` // version of the API server
 	Region     string    `json:"region,omitempty"`
-	Prices     string    `json:"prices,omitempty"` // where they come from
+	Prices     string    `json:"prices,omitempty"` // their source
 	Objects    int       `json:"objects,omitempty"`
 	Gaps       []string  `json:"gaps,omitempty"` // what could not be read
 }
 
-// offers are what a node class offers, where that is not what the built-in catalogue says.
+// offers says what a node class offers, where that differs from the built-in catalogue.
 type offers struct {
 	APIVersion    string               `json:"apiVersion"`
 	Kind          string               `json:"kind"`
@@ -51,18 +51,18 @@ type offers struct {
 	Types         []model.InstanceType `json:"types"`
 }
 
-// dump holds what only Get needs of a dump, and the offers that came with it.
+// dump holds the offers of a dump, and the objects that only Get needs.
 type dump struct {
 	others  []client.Object
 	offers  map[cloud.ClassRef][]model.InstanceType
-	skipped map[string]int // objects that nothing depends on, by kind
+	skipped map[string]int // number of objects that no decision depends on, by kind
 	begun   *header
 	ended   bool
 	objects int
-	bytes   int64 // of the objects, as they were written
+	bytes   int64 // of the objects, as written
 }
 
-// maxDump bounds the size of the objects that are kept of a dump, which take about as much memory.
+// maxDump bounds the size of the objects kept from a dump. They take about as much memory.
 const maxDump = 1 << 30
 
 // Catalog implements Catalog.
@@ -83,9 +83,9 @@ func (d *dump) get(key client.ObjectKey, into client.Object) error {
 	return apierrors.NewNotFound(schema.GroupResource{Resource: reflect.TypeOf(into).Elem().Name()}, key.String())
 }
 
-// Load makes a Cluster from a dump: from what Capture wrote, or from the output of kubectl get -o yaml or -o json.
-// Its time is the capture's, or else that of its newest object. Objects are read one by one; irrelevant ones are
-// skipped. Errors name the line.
+// Load makes a Cluster from a dump: the output of Capture, or of kubectl get -o yaml or -o json. The Cluster's time
+// is that of the capture, or else that of its newest object. Load reads objects one at a time and skips those that no
+// decision depends on. Errors name the line.
 func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, error) {
 	time0 := time.Unix(0, 0).UTC()
 	v := clock.NewVirtual(time0)
@@ -121,7 +121,7 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 	return c, nil
 }
 
-// whole reports what is missing in a dump.
+// whole returns an error if the dump was cut off or contains no relevant object.
 func (d *dump) whole() error {
 	switch {
 	case d.begun != nil && !d.ended:

@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// listed is what `kubectl get nodes,pods,nodepools,ec2nodeclasses,secrets -o yaml` may write.
+// listed is an example of what `kubectl get nodes,pods,nodepools,ec2nodeclasses,secrets -o yaml` writes.
 const listed = `apiVersion: v1
 items:
 - apiVersion: karpenter.sh/v1
@@ -106,7 +106,7 @@ func TestADumpThatIsNotWholeIsRefused(t *testing.T) {
 	}
 }
 
-// What a capture holds tells nothing that its owner would not want told, and all that decisions depend on.
+// A capture contains nothing confidential, and everything that decisions depend on.
 func TestACaptureHoldsNoSecrets(t *testing.T) {
 	data := "token=s3cr3t"
 	spec := corev1.PodSpec{
@@ -159,7 +159,7 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 	}
 }
 
-// No more of a dump is taken in than there is to be of it in memory, also of one without an end.
+// A dump is read only up to the limit of what is kept in memory, even if it is endless.
 func TestADumpIsTakenInUpToALimit(t *testing.T) {
 	pod := "- apiVersion: v1\n  kind: Pod\n  metadata: {name: NAME, namespace: shop, annotations: {note: " +
 		strings.Repeat("x", 4<<10) + "}}\n  spec: {containers: [{name: c, image: i}]}\n"
@@ -174,7 +174,7 @@ func TestADumpIsTakenInUpToALimit(t *testing.T) {
 	}
 }
 
-// pods are pods without an end.
+// pods is an endless list of pods.
 type pods struct {
 	text  string
 	given int

@@ -21,7 +21,7 @@ type MissingKind struct {
 	err        error
 }
 
-// Error also says what to do.
+// Error describes the problem and its remedy.
 func (l *MissingKind) Error() string {
 	if l.NotServed {
 		return fmt.Sprintf("the cluster has no %s; install what is missing: nodeless crds | kubectl apply "+
@@ -34,14 +34,14 @@ func (l *MissingKind) Error() string {
 // Unwrap returns the API server's own error.
 func (l *MissingKind) Unwrap() error { return l.err }
 
-// Essential reports whether nothing can be answered without the kind, even with Options.Partial.
+// Essential reports whether no question can be answered without the kind, even with Options.Partial.
 func (l *MissingKind) Essential() bool {
 	return slices.ContainsFunc(kinds, func(k kind) bool {
 		return k.need == essential && slices.Contains(strings.Split(l.Kind, ", "), k.name())
 	})
 }
 
-// rank orders errors by their kind's place in kinds.
+// rank orders errors by the position of their kind in kinds.
 func rank(err error) int {
 	var lacks *MissingKind
 	if !asMissingKind(err, &lacks) {
@@ -50,8 +50,8 @@ func rank(err error) int {
 	return slices.IndexFunc(slices.Concat(kinds, spreadKinds), func(k kind) bool { return k.name() == lacks.Kind })
 }
 
-// combine merges errors into one: all kinds to which access is denied or, if there are none, all that the cluster
-// does not have. It returns nil for none.
+// combine merges errors into one that names all kinds to which access is denied or, if there are none, all kinds that
+// the cluster does not serve. It returns nil if there are no errors.
 func combine(lacking []*MissingKind) *MissingKind {
 	var out *MissingKind
 	for _, served := range []bool{true, false} {
@@ -83,7 +83,7 @@ func (k kind) explain(server, verb string, err error) error {
 	return fmt.Errorf("%s %s: %w", verb, k.name(), ExplainUnreachable(server, err))
 }
 
-// ExplainUnreachable says why a cluster does not answer, or not as expected.
+// ExplainUnreachable explains why a cluster does not answer, or answers with an error.
 func ExplainUnreachable(server string, err error) error {
 	var unknown x509.UnknownAuthorityError
 	var host x509.HostnameError

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,7 +32,7 @@ func init() { utilruntime.Must(eksv1.AddToScheme(scheme.Scheme)) }
 
 func init() { utilruntime.Must(v1alpha1.AddToScheme(scheme.Scheme)) }
 
-// page is how many objects are asked for at once; several kinds are read at the same time.
+// page is the number of objects in one list request. parallelReads is the number of kinds read at the same time.
 const (
 	page          = 2000
 	parallelReads = 6
@@ -70,6 +71,10 @@ var kinds = []kind{
 	{"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{}},
 	{"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{}},
 	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{}},
+	{"resource.k8s.io", "deviceclasses", optional, &resourcev1.DeviceClass{}},
+	{"resource.k8s.io", "resourceslices", optional, &resourcev1.ResourceSlice{}},
+	{"resource.k8s.io", "resourceclaims", optional, &resourcev1.ResourceClaim{}},
+	{"resource.k8s.io", "resourceclaimtemplates", optional, &resourcev1.ResourceClaimTemplate{}},
 }
 
 // spreadKinds say which pods kube-scheduler's default topology spread constraints count.
@@ -80,7 +85,7 @@ var spreadKinds = []kind{
 	{"", "replicationcontrollers", wanted, &corev1.ReplicationController{}},
 }
 
-// kinds are those that this cluster's decisions depend on.
+// kinds returns the kinds that this cluster's decisions depend on.
 func (c *Cluster) kinds() []kind {
 	if c.o.Scheduler.Spreads() {
 		return slices.Concat(kinds, spreadKinds)
@@ -88,13 +93,13 @@ func (c *Cluster) kinds() []kind {
 	return kinds
 }
 
-// extraKinds are kinds that no decision depends on, but that forecasts of changes need.
+// extraKinds are kinds that only forecasts of changes need; no decision depends on them.
 var extraKinds = []kind{
 	{"apps", "deployments", optional, &appsv1.Deployment{}},
 	{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{}},
 }
 
-// newList is an empty list of the kind.
+// newList returns an empty list of the kind.
 func (k kind) newList() (client.ObjectList, error) {
 	gvk, err := apiutil.GVKForObject(k.object, scheme.Scheme)
 	if err != nil {
@@ -107,7 +112,7 @@ func (k kind) newList() (client.ObjectList, error) {
 	return list.(client.ObjectList), nil
 }
 
-// name is the resource as kubectl takes it.
+// name returns the resource as kubectl accepts it.
 func (k kind) name() string {
 	if k.group == "" || k.group == "apps" || k.group == "policy" || k.group == "storage.k8s.io" {
 		return k.resource
@@ -138,7 +143,7 @@ func (c *Cluster) readAll(ctx context.Context) error {
 	return nil
 }
 
-// readKind lists the objects of a kind, atOnce at a time.
+// readKind lists the objects of a kind, atOnce per request.
 func (c *Cluster) readKind(ctx context.Context, k kind, atOnce int64, each func(client.Object)) error {
 	next := ""
 	for {
@@ -164,7 +169,7 @@ func (c *Cluster) readKind(ctx context.Context, k kind, atOnce int64, each func(
 	}
 }
 
-// tolerate drops an error, and notes a gap, if the kind can be done without.
+// tolerate drops err if the kind is not required. It records a gap, unless an optional kind is just not served.
 func (c *Cluster) tolerate(k kind, err error) error {
 	var lacks *MissingKind
 	switch {
@@ -196,7 +201,7 @@ func (c *Cluster) update(o client.Object) {
 		return
 	case *karpv1alpha1.NodeOverlay:
 		if len(o.Status.Conditions) == 0 {
-			return // no controller acts upon it: they are behind a feature gate
+			return // no controller has evaluated it: NodeOverlays are behind a feature gate
 		}
 	case *corev1.Pod:
 		o.ManagedFields = nil

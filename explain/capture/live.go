@@ -1,8 +1,8 @@
-// Package capture makes the engine's Snapshot of any cluster, given a kubeconfig and the right to read. It writes
-// nothing, takes no lease, and calls no cloud unless asked to: instance types and prices come from the built-in
-// catalogue.
+// Package capture makes the engine's Snapshot of any cluster from a kubeconfig with read permissions. It writes
+// nothing, takes no lease, and calls no cloud API unless configured to: instance types and prices come from the
+// built-in catalogue.
 //
-// Such a Snapshot lacks what only the controller's process knows: which offerings were recently out of capacity, and
+// Such a Snapshot lacks what only the controller's process knows: which offerings recently ran out of capacity, and
 // to which nodes pods have just been nominated.
 package capture
 
@@ -30,45 +30,45 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// connectTimeout bounds the wait for the cluster's first answer.
+// connectTimeout bounds the wait for the API server's first answer.
 const connectTimeout = 10 * time.Second
 
-// Catalog says what a node class offers; a cloud.Provider is one.
+// Catalog returns what a node class offers. A cloud.Provider implements it.
 type Catalog interface {
 	Catalog(ctx context.Context, class cloud.ClassRef) ([]model.InstanceType, error)
 }
 
 // Options configure Read, Open and Load. The zero value is the default.
 type Options struct {
-	// Catalog creates the source of offers once classes can be read; nil = the built-in catalogue. Prices names the
+	// Catalog creates the source of offers once classes can be read; nil means the built-in catalogue. Prices names the
 	// source of its prices.
 	Catalog func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		kubernetesVersion string) (Catalog, error)
 	Prices string
 	// Region is the AWS region of the built-in catalogue, "" = that of the cluster's zones, or else DefaultRegion.
 	Region, DefaultRegion string
-	// Partial continues without kinds that may not be read or are not served, which Gaps then names. Pods and Nodes are
-	// always needed.
+	// Partial continues without the kinds that cannot be read or are not served; Gaps then names them. Pods and Nodes
+	// are always required.
 	Partial   bool
-	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
+	Scheduler translate.SchedulerConfig // configuration of the cluster's kube-scheduler
 	// Keep retains every object for Objects.
 	Keep bool
 	// MaxDump bounds the size of a dump's objects in bytes; 0 = 1 GiB.
 	MaxDump int64
-	Clock   clock.Clock // default the real one
+	Clock   clock.Clock // defaults to the real clock
 }
 
-// Cluster is a cluster as it was read, or as it is being watched. Its methods are safe for concurrent use.
+// Cluster is a cluster that was read once or is being watched. Its methods are safe for concurrent use.
 type Cluster struct {
 	State *cluster.State // the objects behind the Snapshot
 
 	o       Options
-	rest    *rest.Config // nil = it is a dump
+	rest    *rest.Config // nil for a dump
 	server  string
 	version string        // of the API server, major.minor
-	client  client.Client // nil = it is a dump
-	catalog Catalog       // nil = the built-in one
-	dumped  *dump         // nil = it is a live cluster
+	client  client.Client // nil for a dump
+	catalog Catalog       // nil for the built-in catalogue
+	dumped  *dump         // nil for a live cluster
 	synced  atomic.Bool
 	offers  sync.Mutex       // held while offers are computed
 	built   map[string]built // by class; guarded by offers
@@ -78,11 +78,11 @@ type Cluster struct {
 	deleting map[string]bool // classes being deleted in a forecast
 	gaps     []error
 	assumed  map[string]string // by class
-	regions  map[string]bool   // whose built-in prices are used
+	regions  map[string]bool   // regions whose built-in prices are used
 	kept     []client.Object   // with Options.Keep
 }
 
-// REST returns how the cluster is reached; nil for a dump.
+// REST returns the client configuration of the cluster, nil for a dump.
 func (c *Cluster) REST() *rest.Config { return c.rest }
 
 // Read reads the cluster once. Errors say what could not be read, why, and what to do.
@@ -98,7 +98,7 @@ func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// connect checks whether the cluster answers at all.
+// connect creates a Cluster and checks that its API server answers.
 func connect(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -140,7 +140,7 @@ func newCluster(o Options) *Cluster {
 	}
 }
 
-// digits are the leading digits of a text: "36" of "36+".
+// digits returns the leading digits of s: "36" of "36+".
 func digits(s string) string {
 	for i, r := range s {
 		if r < '0' || r > '9' {
@@ -150,27 +150,27 @@ func digits(s string) string {
 	return s
 }
 
-// Snapshot is the cluster as it is known now.
+// Snapshot returns the cluster as currently known.
 func (c *Cluster) Snapshot() *model.Snapshot { return c.State.Snapshot() }
 
-// Changed receives a value after changes that matter to decisions; never after Read.
+// Changed receives a value after each change that matters to decisions. After Read it never does.
 func (c *Cluster) Changed() <-chan struct{} { return c.State.Changed() }
 
-// Scheduler is the configuration of the cluster's kube-scheduler, as Options say.
+// Scheduler returns the configuration of the cluster's kube-scheduler, from Options.
 func (c *Cluster) Scheduler() translate.SchedulerConfig { return c.o.Scheduler }
 
-// Server is the address of the API server.
+// Server returns the address of the API server.
 func (c *Cluster) Server() string { return c.server }
 
-// Objects returns everything that was read, with Options.Keep; pods are stripped of what decides nothing. The
-// objects must not be modified.
+// Objects returns everything that was read, if Options.Keep is set. Pods lack the fields that no decision depends on.
+// The caller must not modify the objects.
 func (c *Cluster) Objects() []client.Object {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.kept)
 }
 
-// Get reads another object: from the API server, or from the dump.
+// Get reads any object from the API server or from the dump.
 func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object) error {
 	if c.client != nil {
 		return c.client.Get(ctx, key, into)
@@ -178,7 +178,7 @@ func (c *Cluster) Get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return c.dumped.get(key, into)
 }
 
-// Gaps says what could not be read, with Options.Partial, in the order of kinds.
+// Gaps returns the errors of the kinds that could not be read, in the order of kinds.
 func (c *Cluster) Gaps() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +187,7 @@ func (c *Cluster) Gaps() []error {
 	return out
 }
 
-// Events returns the events about objects of a name, of any kind, oldest first.
+// Events returns the events about objects with a name, of any kind, oldest first.
 func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.Event, error) {
 	if c.client == nil {
 		return nil, errors.New("a dump holds no events")
@@ -201,7 +201,7 @@ func (c *Cluster) Events(ctx context.Context, namespace, name string) ([]corev1.
 	return list.Items, nil
 }
 
-// EventTime is when an event last happened.
+// EventTime returns when an event last happened.
 func EventTime(e *corev1.Event) time.Time {
 	at := e.LastTimestamp.Time
 	if at.IsZero() {

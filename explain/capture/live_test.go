@@ -28,20 +28,20 @@ import (
 
 const viewer = "jane@example.com"
 
-// place is a control plane where no controller ever ran.
+// place is a control plane on which no controller has ever run.
 type place struct {
 	plane *plane.Plane
 	admin client.Client
 }
 
-// as is a kubeconfig of somebody.
+// as returns a configuration that impersonates the user.
 func (p *place) as(user string) *rest.Config {
 	cfg := rest.CopyConfig(p.plane.RESTConfig())
 	cfg.Impersonate.UserName = user
 	return cfg
 }
 
-// One control plane, from a bare one to one with a NodePool that nobody looks after.
+// One control plane, first bare, and finally with a NodePool that no controller reconciles.
 func TestAnyClusterCanBeRead(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a control plane; -short skips it")
@@ -136,7 +136,7 @@ func (p *place) rights(t *testing.T) {
 	}
 }
 
-// create applies the examples' NodePool and class.
+// create applies the example NodePool and class.
 func (p *place) create(t *testing.T) {
 	t.Helper()
 	file, err := examples.FS.Open("general-purpose.yaml")

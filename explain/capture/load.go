@@ -49,7 +49,7 @@ func (c *Cluster) addItem(i manifest.Item) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("line %d: %w", i.Line, err)
 	}
 	o.SetManagedFields(nil)
-	if _, pod := o.(*corev1.Pod); pod { // there are many: no more is kept of each than a capture has
+	if _, pod := o.(*corev1.Pod); pod { // pods are many: keep only what a capture holds
 		o = Redact(o)
 	}
 	switch {
@@ -65,7 +65,7 @@ func (c *Cluster) addItem(i manifest.Item) (time.Time, error) {
 	return latestTime(o), nil
 }
 
-// addHeader reads what a capture says about itself.
+// addHeader reads a document that describes the capture itself.
 func (c *Cluster) addHeader(i manifest.Item, n manifest.Named) (time.Time, error) {
 	d := c.dumped
 	if n.Kind == offersKind {
@@ -98,7 +98,7 @@ func (c *Cluster) addHeader(i manifest.Item, n manifest.Named) (time.Time, error
 	return s.At, nil
 }
 
-// resourcesRenumbered gives resources the indexes that they have in this process.
+// resourcesRenumbered maps the dump's resource indexes to those of this process.
 func (c *Cluster) resourcesRenumbered(f offers) []model.InstanceType {
 	move := func(r *model.Resources) {
 		var out model.Resources
@@ -116,7 +116,7 @@ func (c *Cluster) resourcesRenumbered(f offers) []model.InstanceType {
 	return f.Types
 }
 
-// latestTime is the latest time in an object: the dump is not older.
+// latestTime returns the latest time in an object: the dump cannot be older.
 func latestTime(o client.Object) time.Time {
 	at := o.GetCreationTimestamp().Time
 	later := func(t time.Time) {

@@ -25,8 +25,9 @@ var allowedAnnotations = []string{
 // Redacted replaces removed text.
 const Redacted = "left out by nodeless capture"
 
-// Redact copies an object without what may be secret and decides nothing: other annotations, images, commands,
-// environment, names of secrets and configurations, user data, parameters of storage, addresses and messages.
+// Redact returns a copy of an object without the fields that may hold secrets and that no decision depends on: other
+// annotations, images, commands, environment, names of Secrets and ConfigMaps, user data, storage parameters,
+// addresses and messages.
 func Redact(o client.Object) client.Object {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetManagedFields(nil)
@@ -101,8 +102,8 @@ func redactSpec(spec *corev1.PodSpec) {
 	spec.Volumes = volumes
 }
 
-// redactStatus keeps what tells whether the pod has a node, is ready or has ended, and what it still holds while it
-// is being resized.
+// redactStatus keeps the fields that tell whether the pod has a node, is ready or has ended and, during a resize,
+// which resources it still holds.
 func redactStatus(pod *corev1.Pod) {
 	was := &pod.Status
 	for i := range was.Conditions {
@@ -128,7 +129,7 @@ func redactVolume(spec *corev1.PersistentVolumeSpec) {
 	if spec.HostPath != nil {
 		source.HostPath = &corev1.HostPathVolumeSource{Path: "/"}
 	}
-	if source == (corev1.PersistentVolumeSource{}) { // one has to be there
+	if source == (corev1.PersistentVolumeSource{}) { // the API requires a source
 		source.HostPath = &corev1.HostPathVolumeSource{Path: "/"}
 	}
 	spec.PersistentVolumeSource, spec.MountOptions = source, nil

@@ -20,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 )
 
-// refreshInterval is how often the offers of classes are read again: prices change.
+// refreshInterval is how often the offers of classes are read again, since prices change.
 const refreshInterval = time.Minute
 
 // Open reads the cluster and watches it until ctx is done. It returns when the first Snapshot is complete. Errors
@@ -62,7 +62,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// mayWatch lists a single object of a kind and checks the right to watch, which leaves no trace in the cluster.
+// mayWatch lists one object of a kind and checks the permission to watch it. Neither leaves a trace in the cluster.
 func (c *Cluster) mayWatch(ctx context.Context, k kind) error {
 	list, err := k.newList()
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Cluster) onUpdate(ctx context.Context, o any) {
 	c.update(object)
 	switch o.(type) {
 	case *ec2v1.EC2NodeClass, *eksv1.NodeClass, *v1alpha1.NodeGroup, *karpv1.NodePool:
-		if c.synced.Load() { // before that it is not known where the cluster is
+		if c.synced.Load() { // before that, the cluster's region is unknown
 			c.offerAll(ctx)
 		}
 	}
@@ -136,7 +136,7 @@ func (c *Cluster) onDelete(ctx context.Context, o any) {
 	c.State.Delete(object)
 }
 
-// refreshOffers reads offers again at intervals, until ctx is done.
+// refreshOffers reads offers again every refreshInterval until ctx is done.
 func (c *Cluster) refreshOffers(ctx context.Context) {
 	again := make(chan struct{}, 1)
 	for {

@@ -24,22 +24,22 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// AWS is the account to look at.
+// AWS is the account to check.
 type AWS struct {
 	Config awssdk.Config
-	// Scope is the cluster; the account is the caller's.
+	// Scope is the cluster's. Its account is replaced by the caller's.
 	Scope iampolicy.Scope
-	// Queue is the interruption queue; "" means that there is to be none.
+	// Queue is the interruption queue; "" means none.
 	Queue string
 	// Role is the ARN of the role or user whose permissions are checked; "" means the caller.
 	Role string
-	// Clock is the machine's.
+	// Clock is this machine's clock.
 	Clock clock.Clock
 
 	free map[string]int64 // free addresses by subnet, from preview
 }
 
-// preview asks to what a class would resolve.
+// preview resolves a class as AWS would now, and counts the free addresses of its subnets.
 func (a *AWS) preview(ctx context.Context, class *ec2v1.EC2NodeClass, version string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -58,10 +58,10 @@ func (a *AWS) preview(ctx context.Context, class *ec2v1.EC2NodeClass, version st
 	return a.countFree(ctx, class.Status.Subnets)
 }
 
-// countFree asks for the free addresses of subnets.
+// countFree queries the free addresses of subnets.
 func (a *AWS) countFree(ctx context.Context, subnets []ec2v1.Subnet) error {
 	if len(subnets) == 0 {
-		return nil // which EC2 would take for all
+		return nil // EC2 would return all subnets
 	}
 	in := &ec2.DescribeSubnetsInput{}
 	for _, s := range subnets {
@@ -80,7 +80,7 @@ func (a *AWS) countFree(ctx context.Context, subnets []ec2v1.Subnet) error {
 	return nil
 }
 
-// examine makes the checks of an account.
+// examine runs the checks of an account.
 func (a *AWS) examine(ctx context.Context, ahead time.Duration, classes []ec2v1.EC2NodeClass) []Finding {
 	out := []Finding{a.addresses()}
 	sent := a.Clock.Now()
@@ -99,7 +99,8 @@ func (a *AWS) examine(ctx context.Context, ahead time.Duration, classes []ec2v1.
 	return append(out, a.permissions(ctx, awssdk.ToString(who.Account), awssdk.ToString(who.Arn), classes))
 }
 
-// few is how many free addresses in a subnet are a warning: an instance takes one, and one for each of its pods.
+// few is the number of free addresses below which a subnet causes a warning: an instance takes one, and each pod
+// another.
 const few = 64
 
 func (a *AWS) addresses() Finding {
@@ -140,7 +141,7 @@ func (a *AWS) queue(ctx context.Context) Finding {
 	return fine(check, "%s is there", a.Queue)
 }
 
-// brief is AWS's own words of an error.
+// brief reduces an AWS error to its code and message.
 func brief(err error) error {
 	if e, ok := errors.AsType[smithy.APIError](err); ok {
 		return fmt.Errorf("%s: %s", e.ErrorCode(), e.ErrorMessage())
@@ -148,7 +149,7 @@ func brief(err error) error {
 	return err
 }
 
-// permissions tries the controller's policy, statement by statement, on what the principal has.
+// permissions simulates each statement of the controller's policy for the principal.
 func (a *AWS) permissions(ctx context.Context, account, caller string, classes []ec2v1.EC2NodeClass) Finding {
 	const check = "AWS permissions"
 	principal := a.Role
@@ -180,7 +181,8 @@ func (a *AWS) permissions(ctx context.Context, account, caller string, classes [
 		if err != nil {
 			return Finding{
 				Check: check, Status: Unknown, Says: fmt.Sprintf("cannot be simulated for %s: %v", principal, brief(err)),
-				Remedy: "allow iam:SimulatePrincipalPolicy to who asks, or name the controller's role with --role",
+				Remedy: "allow iam:SimulatePrincipalPolicy for the user or role of these credentials, or name the controller's " +
+					"role with --role",
 			}
 		}
 		missing, tried = append(missing, lacks...), tried+n
@@ -192,7 +194,8 @@ func (a *AWS) permissions(ctx context.Context, account, caller string, classes [
 	return fine(check, "%s has all %d", principal, tried)
 }
 
-// roleOf returns the role of a session, and any other principal as it is. A role with a path has to be named.
+// roleOf returns the role of an assumed-role session, and any other ARN unchanged. A role with a path must be given
+// as Role.
 func roleOf(arn string) string {
 	parts := strings.Split(arn, ":")
 	if len(parts) == 6 && parts[2] == "sts" {
@@ -203,8 +206,8 @@ func roleOf(arn string) string {
 	return arn
 }
 
-// simulate asks IAM for the actions of a statement on a resource of each kind, under conditions that meet the
-// statement's own, and returns the actions that are not allowed on one of them.
+// simulate asks IAM whether the actions of a statement are allowed on each of its resources, under conditions that
+// meet the statement's own. It returns the actions that are denied on any of them, and the number of actions.
 func simulate(ctx context.Context, client *iam.Client, principal string, s iampolicy.Statement) ([]string, int, error) {
 	in := &iam.SimulatePrincipalPolicyInput{PolicySourceArn: &principal, ActionNames: s.Action}
 	for _, r := range s.Resource {

@@ -8,7 +8,7 @@ import (
 	"github.com/awslabs/operatorpkg/status"
 )
 
-// classes reads the EC2NodeClasses, and asks AWS to what each would resolve now if AWS is asked.
+// classes reads the EC2NodeClasses and, if AWS is checked, resolves each of them now.
 func (c Cluster) classes(ctx context.Context) ([]ec2v1.EC2NodeClass, error) {
 	var list ec2v1.EC2NodeClassList
 	if err := c.Client.List(ctx, &list); err != nil {
@@ -24,8 +24,8 @@ func (c Cluster) classes(ctx context.Context) ([]ec2v1.EC2NodeClass, error) {
 	return list.Items, nil
 }
 
-// nodeClasses tells which classes cannot launch: their selectors match no subnets, security groups or images, by tags
-// or otherwise.
+// nodeClasses finds the classes that cannot launch nodes: their selectors match no subnets, security groups or
+// images, by tags or otherwise.
 func nodeClasses(classes []ec2v1.EC2NodeClass) Finding {
 	const check = "node classes"
 	if len(classes) == 0 {
@@ -36,7 +36,7 @@ func nodeClasses(classes []ec2v1.EC2NodeClass) Finding {
 	}
 	var broken, unseen, ready []string
 	for _, class := range classes {
-		why, looked := "", len(class.Status.Subnets) > 0 // by a controller, or by AWS just now
+		why, looked := "", len(class.Status.Subnets) > 0 // resolved by a controller or, just now, by AWS
 		for _, condition := range class.Status.Conditions {
 			switch {
 			case condition.Type == status.ConditionReady || condition.Type == ec2v1.ConditionTypeCapacityReservationsReady:
@@ -68,8 +68,8 @@ func nodeClasses(classes []ec2v1.EC2NodeClass) Finding {
 	return fine(check, "%s", some(ready))
 }
 
-// metadata tells whether pods reach the credentials of their node's role: with a hop limit of 2 and more they do (EKS
-// best practices guide, "Restrict access to the instance profile assigned to the worker node").
+// metadata finds classes whose pods can reach the credentials of their node's role: with a hop limit of 2 or more
+// they can (EKS best practices guide, "Restrict access to the instance profile assigned to the worker node").
 func metadata(classes []ec2v1.EC2NodeClass) Finding {
 	const check = "instance metadata"
 	var open []string

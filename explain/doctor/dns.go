@@ -10,8 +10,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// dns looks for a controller that finds AWS through DNS pods that run on the controller's own nodes alone: once these
-// nodes are gone, it cannot launch others (Karpenter documentation, "Troubleshooting", on dnsPolicy).
+// dns finds a controller that resolves AWS endpoints through DNS pods that run only on the controller's own nodes:
+// once these nodes are gone, it cannot launch others (Karpenter documentation, "Troubleshooting", on dnsPolicy).
 func (c Cluster) dns(ctx context.Context) Finding {
 	const check = "DNS policy"
 	var controllers, servers corev1.PodList
@@ -27,7 +27,7 @@ func (c Cluster) dns(ctx context.Context) Finding {
 	if !dependent {
 		return fine(check, "no controller in namespace %s asks the cluster's DNS for AWS", c.Namespace)
 	}
-	dns := client.MatchingLabels{"k8s-app": "kube-dns"} // of CoreDNS and whatever else serves the cluster
+	dns := client.MatchingLabels{"k8s-app": "kube-dns"} // CoreDNS, or whatever else serves the cluster's DNS
 	if err := c.Client.List(ctx, &servers, client.InNamespace(metav1.NamespaceSystem), dns); err != nil {
 		return unknown(check, err)
 	}
@@ -51,7 +51,7 @@ func (c Cluster) dns(ctx context.Context) Finding {
 	}
 }
 
-// launched reports whether the controller has launched a node.
+// launched reports whether the controller launched the node.
 func (c Cluster) launched(ctx context.Context, name string) (bool, error) {
 	var n corev1.Node
 	err := c.Client.Get(ctx, client.ObjectKey{Name: name}, &n)

@@ -1,5 +1,5 @@
-// Package doctor says whether a cluster is ready for the controller: each check gives a finding, with its remedy if
-// something is wrong. It only reads, and asks what its caller may do.
+// Package doctor checks whether a cluster is ready for the controller. Each check returns a finding, with a remedy if
+// something is wrong. Checks change nothing: they only read, and review permissions.
 package doctor
 
 import (
@@ -14,7 +14,7 @@ import (
 // Status is the outcome of a check.
 type Status string
 
-// The outcomes. Unknown means that the check could not be made, which is not a failure.
+// The outcomes. Unknown means that the check could not run, which is not a failure.
 const (
 	OK      Status = "ok"
 	Warning Status = "warning"
@@ -22,7 +22,7 @@ const (
 	Unknown Status = "unknown"
 )
 
-// Finding is what a check found.
+// Finding is the result of a check.
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
@@ -30,20 +30,20 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Cluster is the cluster to look at.
+// Cluster is the cluster to check.
 type Cluster struct {
-	Client client.Client // of the caller whose permissions are checked; its scheme is Scheme()
+	Client client.Client // has the permissions to check; its scheme is Scheme()
 	// Version is the API server's, such as v1.36.2.
 	Version string
-	// Ahead is by how much the clock of the API server is ahead of this machine's.
+	// Ahead is how far the clock of the API server is ahead of this machine's.
 	Ahead time.Duration
 	// Needed are the roles that the controller needs (package rbac).
 	Needed    []client.Object
 	Namespace string // of the controller
-	AWS       *AWS   // nil = AWS is not asked
+	AWS       *AWS   // nil skips the checks of AWS
 }
 
-// Examine makes all checks.
+// Examine runs all checks.
 func Examine(ctx context.Context, c Cluster) []Finding {
 	out := []Finding{c.kubernetes(ctx), c.permissions(ctx), c.webhooks(ctx), c.dns(ctx)}
 	classes, err := c.classes(ctx)
@@ -70,7 +70,7 @@ func unknown(check string, err error) Finding {
 	return Finding{Check: check, Status: Unknown, Says: err.Error()}
 }
 
-// some lists the first of many.
+// some lists the first few items and counts the rest.
 func some(all []string) string {
 	const most = 4
 	if len(all) <= most {
@@ -79,8 +79,8 @@ func some(all []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// maxAhead is by how much clocks may differ: AWS refuses signatures that are 15 minutes off, and leases, tokens and
-// ages are compared by seconds and minutes.
+// maxAhead is the tolerated difference between clocks: AWS rejects signatures that are 15 minutes off, and leases,
+// tokens and ages are compared in seconds and minutes.
 const maxAhead = time.Minute
 
 func clocks(of string, ahead time.Duration) Finding {

@@ -29,8 +29,8 @@ import (
 	"github.com/nodeless/nodeless/region/awsapi"
 )
 
-// sound is a cluster without a fault but those that a test makes: refused are the verbs and resources that the caller
-// may not.
+// sound returns a cluster without faults except those that the test makes: refused lists the verbs and resources that
+// the caller may not use.
 func sound(t *testing.T, refused []string, objects ...client.Object) Cluster {
 	t.Helper()
 	for _, d := range crds.All() {
@@ -58,7 +58,7 @@ func class(name string, ready metav1.ConditionStatus, message string) *ec2v1.EC2
 	return c
 }
 
-// found returns what a check found.
+// found returns the finding of a check.
 func found(t *testing.T, c Cluster, check string) Finding {
 	t.Helper()
 	all := Examine(t.Context(), c)
@@ -94,7 +94,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 			ClientConfig: admissionv1.WebhookClientConfig{
 				Service: &admissionv1.ServiceReference{Namespace: "kyverno", Name: "hook"},
 			},
-			Rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{Resources: []string{"pods"}}}},
+			Rules: covering("", "pods"),
 		}},
 	}
 	open := class("open", "True", "")
@@ -130,13 +130,20 @@ func TestEachFaultIsNamed(t *testing.T) {
 	}
 }
 
+// covering returns the rules of a webhook for a resource of an API group.
+func covering(group, resource string) []admissionv1.RuleWithOperations {
+	return []admissionv1.RuleWithOperations{{
+		Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+	}}
+}
+
 func TestAWebhookWithAReadyEndpointDoesNotBlock(t *testing.T) {
 	hook := &admissionv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "m"}, Webhooks: []admissionv1.MutatingWebhook{{
 			Name: "pods.example.com", ClientConfig: admissionv1.WebhookClientConfig{
 				Service: &admissionv1.ServiceReference{Namespace: "n", Name: "hook"},
 			},
-			Rules: []admissionv1.RuleWithOperations{{Rule: admissionv1.Rule{Resources: []string{"*"}}}},
+			Rules: covering("*", "*"),
 		}},
 	}
 	slice := &discoveryv1.EndpointSlice{
@@ -156,7 +163,41 @@ func TestAWebhookWithAReadyEndpointDoesNotBlock(t *testing.T) {
 	}
 }
 
-// account is a region with a role that has a policy, and a cluster in it whose class is resolved by AWS alone.
+// A webhook blocks nodes only if it covers the resources that launching and removing them needs, each in its group.
+func TestWebhooksOfOtherGroupsDoNotBlock(t *testing.T) {
+	for _, c := range []struct {
+		group, resource string
+		want            Status
+	}{
+		{"cert-manager.io", "*/*", OK},
+		{"metrics.k8s.io", "pods", OK},
+		{"apps", "*", OK},
+		{"", "services", OK},
+		{"", "pods", Failed},
+		{"", "*/*", Failed},
+		{"", "pods/*", Failed},
+		{"*", "*/eviction", Failed},
+		{"", "nodes/status", OK},
+		{"karpenter.sh", "nodeclaims", Failed},
+		{"karpenter.sh", "*", Failed},
+		{"coordination.k8s.io", "leases", Failed},
+		{"coordination.k8s.io", "*/*", Failed},
+	} {
+		hook := &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: "v"}, Webhooks: []admissionv1.ValidatingWebhook{{
+				Name: "w.example.com", ClientConfig: admissionv1.WebhookClientConfig{
+					Service: &admissionv1.ServiceReference{Namespace: "n", Name: "hook"},
+				},
+				Rules: covering(c.group, c.resource),
+			}},
+		}
+		if f := found(t, sound(t, nil, hook), "webhooks"); f.Status != c.want {
+			t.Errorf("%s of group %q: %+v, want %s", c.resource, c.group, f, c.want)
+		}
+	}
+}
+
+// account returns a region with a role that has the policy, and a cluster in it whose class AWS alone resolves.
 func account(t *testing.T, policy iampolicy.Document) Cluster {
 	t.Helper()
 	r, err := region.Open(region.Config{
@@ -230,7 +271,7 @@ func TestAWSIsAsked(t *testing.T) {
 	}
 }
 
-// Whichever action is missing, it is named, and no other.
+// Whichever action is missing is named, and no other.
 func TestEachMissingPermissionIsNamed(t *testing.T) {
 	for i, s := range demoPolicy(t).Statement {
 		for j, action := range s.Action {

@@ -26,7 +26,7 @@ import (
 	"github.com/nodeless/nodeless/controller/crds"
 )
 
-// Scheme knows the kinds that the checks read.
+// Scheme returns a scheme with the kinds that the checks read.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(clientscheme.AddToScheme(s))
@@ -37,11 +37,11 @@ func Scheme() *runtime.Scheme {
 	return s
 }
 
-// oldest is the first version whose API server enforces the rules in the definitions (Kubernetes 1.29 release notes:
-// "CRD Validation Expression Language graduates to GA").
+// oldest is the first version whose API server enforces the rules in the CRDs (Kubernetes 1.29 release notes: "CRD
+// Validation Expression Language graduates to GA").
 var oldest = version.MustParseGeneric("1.29")
 
-// kubernetes checks the version of the API server, and that the kinds are there in the versions that the controller
+// kubernetes checks the version of the API server, and that it serves the CRDs in the versions that the controller
 // reads.
 func (c Cluster) kubernetes(ctx context.Context) Finding {
 	const check = "Kubernetes"
@@ -63,7 +63,7 @@ func (c Cluster) kubernetes(ctx context.Context) Finding {
 	return fine(check, "%s; all %d kinds are served", c.Version, len(crds.All()))
 }
 
-// missingKinds are those that the API server does not serve as the controller reads them.
+// missingKinds returns the kinds that the API server does not serve in the versions that the controller reads.
 func (c Cluster) missingKinds(ctx context.Context) ([]string, error) {
 	var missing []string
 	for _, want := range crds.All() {
@@ -126,7 +126,7 @@ func (c Cluster) permissions(ctx context.Context) Finding {
 	return fine(check, "all %d are there", len(asked))
 }
 
-// attributes are the single questions of rules.
+// attributes splits rules into single access reviews.
 func attributes(namespace string, rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	var out []authorizationv1.ResourceAttributes
 	for _, r := range rules {
@@ -150,7 +150,7 @@ func attributes(namespace string, rules []rbacv1.PolicyRule) []authorizationv1.R
 	return out
 }
 
-// webhook is what blocks if nobody answers.
+// webhook is an admission webhook, which blocks requests if it fails closed and its service does not answer.
 type webhook struct {
 	configuration, name string
 	service             *admissionv1.ServiceReference
@@ -158,10 +158,37 @@ type webhook struct {
 	rules               []admissionv1.RuleWithOperations
 }
 
-// vital are the resources without which nodes do not come or go.
-var vital = []string{"*", "*/*", "pods", "nodes", "nodeclaims", "nodepools", "leases", "pods/eviction", "pods/binding"}
+// vital are the resources that launching and removing nodes depends on, by API group. Evictions and bindings are
+// subresources of pods: rules match the group of the resource, not that of the object sent.
+var vital = map[string][]string{
+	"":                    {"pods", "nodes", "pods/eviction", "pods/binding"},
+	"karpenter.sh":        {"nodeclaims", "nodepools"},
+	"coordination.k8s.io": {"leases"},
+}
 
-// webhooks looks for those that fail closed and whose service nobody serves.
+// coversVital reports whether a webhook's rule covers a vital resource.
+func coversVital(r admissionv1.RuleWithOperations) bool {
+	for group, resources := range vital {
+		if slices.Contains(r.APIGroups, group) || slices.Contains(r.APIGroups, "*") {
+			for _, name := range resources {
+				if slices.ContainsFunc(r.Resources, func(rule string) bool { return coversResource(rule, name) }) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// coversResource reports whether a rule's resource, possibly with wildcards, covers a resource or subresource, as in
+// the API server (k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules).
+func coversResource(rule, name string) bool {
+	ruleResource, ruleSub, _ := strings.Cut(rule, "/")
+	resource, sub, _ := strings.Cut(name, "/")
+	return (ruleResource == "*" || ruleResource == resource) && (ruleSub == "*" || ruleSub == sub)
+}
+
+// webhooks finds webhooks that fail closed and whose service has no ready endpoint.
 func (c Cluster) webhooks(ctx context.Context) Finding {
 	const check = "webhooks"
 	all, err := c.allWebhooks(ctx)
@@ -170,9 +197,7 @@ func (c Cluster) webhooks(ctx context.Context) Finding {
 	}
 	var dead []string
 	for _, w := range all {
-		about := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
-			return slices.ContainsFunc(r.Resources, func(name string) bool { return slices.Contains(vital, name) })
-		})
+		about := slices.ContainsFunc(w.rules, coversVital)
 		if w.service == nil || !w.fails || !about {
 			continue
 		}

@@ -5,16 +5,16 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// ZoneAddresses is where the next node of a pool in a zone takes its addresses.
+// ZoneAddresses says from which subnet the next node of a pool in a zone takes its addresses.
 type ZoneAddresses struct {
 	Zone, Subnet string
-	Free         int64  // addresses of the subnet
-	Type         string // the type that the pool allows in the zone whose node takes the fewest for one pod
-	Least        int64  // how many these are; 0 if nothing is known of the types
+	Free         int64  // free addresses of the subnet
+	Type         string // of the types that the pool allows in the zone, the one that takes the fewest for one pod
+	Least        int64  // how many addresses that type takes
 }
 
-// AddressesOf says for each zone in which a pool of the snapshot may launch where its next node takes its addresses:
-// none if addresses limit nothing, and none in a zone without an allowed type.
+// AddressesOf returns, for each zone in which a pool of the snapshot may launch, where its next node takes its
+// addresses. It returns nil if addresses do not limit the pool, and leaves out zones without an allowed type.
 func AddressesOf(s *model.Snapshot, policy model.Policy, p *model.Pool) (out []ZoneAddresses) {
 	if p.Subnets == nil {
 		return nil
@@ -38,7 +38,7 @@ func AddressesOf(s *model.Snapshot, policy model.Policy, p *model.Pool) (out []Z
 	return out
 }
 
-// offersIn reports whether the pool allows a type in a zone, whether there is capacity or not.
+// offersIn reports whether the pool allows a type in a zone, with or without capacity.
 func offersIn(v *rules.View, t, zone int) bool {
 	if !v.Eligible.Has(t) {
 		return false

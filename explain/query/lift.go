@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// lift returns the cluster and the policy in which one reason to keep a node no longer applies; false if it cannot be
-// lifted because it is a matter of the pods, of prices, or of nodes in flight.
+// lift returns the snapshot and the policy in which one reason to keep a node no longer applies. It returns false if
+// the reason cannot be lifted because it depends on pods, prices, or nodes in flight.
 func lift(s *model.Snapshot, policy model.Policy, node string, r *model.Reason) (*model.Snapshot, model.Policy, bool) {
 	out := *s
 	out.Nodes, out.Pools = slices.Clone(s.Nodes), slices.Clone(s.Pools)
@@ -76,7 +76,7 @@ func liftPolicy(d *model.DisruptionPolicy, rule model.Rule) bool {
 	return true
 }
 
-// free removes what protects some of a node's pods, and reports whether there were any.
+// free removes the protection of the node's pods that satisfy of, and reports whether there were any.
 func free(n *model.Node, of func(*model.BoundPod) bool) bool {
 	n.Pods = slices.Clone(n.Pods)
 	found := false
@@ -88,5 +88,5 @@ func free(n *model.Node, of func(*model.BoundPod) bool) bool {
 	return found
 }
 
-// called returns the pod's name as in Reasons.
+// called returns the pod's name as used in Reasons.
 func called(p *model.BoundPod) string { return "pod " + p.Namespace + "/" + p.Name }

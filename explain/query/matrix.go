@@ -9,15 +9,15 @@ import (
 	"github.com/nodeless/nodeless/engine/solve"
 )
 
-// Waiting is what happens to the pending pods of one shape, and each pool's answer to them.
+// Waiting says what happens to the pending pods of one shape, and how each pool answers them.
 type Waiting struct {
 	Shape *model.Shape
-	Such  model.PodKey // the first of them
+	Such  model.PodKey // the first of these pods
 	Pods  int
 	// Room, Launching and Nothing count the pods that fit on a node that exists or is in flight, those that get a
-	// launch, and those that get nothing.
+	// launch, and those that get neither.
 	Room, Launching, Nothing int
-	Reason                   *model.Reason // of the first that gets nothing
+	Reason                   *model.Reason // of the first pod that gets nothing
 	Pools                    []PoolAnswer  // in the order of the snapshot
 }
 
@@ -28,10 +28,11 @@ type PoolAnswer struct {
 	Verdict   model.PoolVerdict // why it could not
 }
 
-// All asks what happens to all pending pods, by shape: those with the most unplaced pods first, then the most pods.
+// All returns what happens to all pending pods, by shape: shapes with the most unplaced pods first, then with the
+// most pods.
 func All(s *model.Snapshot, policy model.Policy) []Waiting {
 	plan := solve.Provision(s, policy).Explained()
-	launched := map[model.PodKey]int{} // index of the pool
+	launched := map[model.PodKey]int{} // index of the pool, by pod
 	for _, l := range plan.Launches {
 		for _, key := range l.Pods {
 			launched[key] = slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
@@ -84,8 +85,8 @@ func All(s *model.Snapshot, policy model.Policy) []Waiting {
 	return out
 }
 
-// blocked returns the answers of the pools where something that no pool can change keeps all pods of the shape
-// waiting, such as a volume that does not exist: then no pool could launch a node for them.
+// blocked returns the pools' answers to a shape. If something that no pool can change keeps all of its pods waiting,
+// such as a missing volume, then no pool could launch a node for them.
 func blocked(w *Waiting) []PoolAnswer {
 	if w.Reason == nil || len(w.Reason.Pools) > 0 || w.Launching > 0 || w.Reason.Rule.Transient() {
 		return w.Pools
@@ -103,7 +104,7 @@ func blocked(w *Waiting) []PoolAnswer {
 	return w.Pools
 }
 
-// answers asks every pool about a shape.
+// answers returns every pool's answer to a shape.
 func answers(s *model.Snapshot, views []*rules.View, shape int) []PoolAnswer {
 	out := make([]PoolAnswer, len(views))
 	for i, v := range views {

@@ -40,7 +40,7 @@ pods 1 small cpu=1
 	}
 }
 
-// A pool that has nodes for a pod cannot give it one while something that no pool can help keeps the pod waiting.
+// A pool with matching nodes cannot help a pod that is blocked by something no pool can change.
 func TestNoPoolHelpsBlockedPods(t *testing.T) {
 	for pods, rule := range map[string]model.Rule{
 		`pods 2 db cpu=100m blocked("persistentVolumeClaim data does not exist")`: model.RuleBlocked,

@@ -10,31 +10,31 @@ import (
 // maxBlockers bounds the number of reasons: a node may have hundreds of pods that must not be disrupted.
 const maxBlockers = 12
 
-// Node is what happens to a node, and what keeps it.
+// Node says what happens to a node, and what keeps it.
 type Node struct {
 	Node *model.Node
-	// Blockers are why it stays, each as it is once those before it are lifted. The first is the engine's present
-	// Reason. The last cannot be lifted; or nothing else keeps the node, and Removal or Command is what would happen to
-	// it.
+	// Blockers are the reasons why the node stays, each found after lifting those before it. The first is the engine's
+	// current Reason. Either the last cannot be lifted, or nothing else keeps the node, and Removal or Command is what
+	// would happen to it.
 	Blockers []model.Reason
 	More     bool // there are further blockers
 	Removal  *model.Removal
 	Command  *model.Command
-	Snapshot *model.Snapshot // in which Removal and Command were decided: without Blockers
+	Snapshot *model.Snapshot // on which Removal and Command were decided: without Blockers
 }
 
 // Decider is engine.Disrupt.
 type Decider func(*model.Snapshot, model.Policy) model.Plan
 
-// OfNode asks what happens to a node, and whether there is one with that name. Nothing is decided about nodes that
-// are not managed or are being deleted.
+// OfNode returns what happens to a node, and whether a node with that name exists. Nothing is decided about nodes
+// that are unmanaged or being deleted.
 func OfNode(s *model.Snapshot, policy model.Policy, node string, disrupt Decider) (Node, bool) {
 	i := s.NodeIndex(node)
 	if i < 0 {
 		return Node{}, false
 	}
 	out := Node{Node: &s.Nodes[i], Snapshot: s}
-	group := []string{node} // that is looked at
+	group := []string{node} // nodes that the engine may consider for removal
 	plan := disrupt(s, policy)
 	for range maxBlockers {
 		reason, goes := out.read(&plan, node)
@@ -42,7 +42,7 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string, disrupt Decider
 		case goes || reason.Rule == "":
 			return out, true
 		case reason.Rule == model.RuleSteps:
-			plan = disrupt(only(out.Snapshot, group), policy) // alone it is looked at for sure
+			plan = disrupt(only(out.Snapshot, group), policy) // the only candidate is certainly considered
 			continue
 		case len(reason.Group) > 0:
 			group = reason.Group
@@ -60,16 +60,16 @@ func OfNode(s *model.Snapshot, policy model.Policy, node string, disrupt Decider
 		if reason.Until.IsZero() {
 			plan = disrupt(only(out.Snapshot, group), policy)
 		} else {
-			plan = disrupt(out.Snapshot, policy) // for others the time has come, too
+			plan = disrupt(out.Snapshot, policy) // the time has come for other nodes, too
 		}
 	}
 	out.More = true
 	return out, true
 }
 
-// unbudgeted looks for a group with which the node would be replaced if its pool's budget allowed it, where alone
-// nothing cheaper takes its place. It adds that budget to the blockers, and returns the cluster without it and the
-// plan for that.
+// unbudgeted handles a node that has no cheaper replacement on its own. It looks for a group with which the node
+// would be replaced if its pool's budget allowed it. It adds that budget to the blockers, and returns the snapshot
+// without the budget and the plan for that snapshot.
 func (m *Node) unbudgeted(
 	policy model.Policy, disrupt Decider, alone *model.Reason,
 ) (*model.Snapshot, model.Plan, bool) {
@@ -106,7 +106,7 @@ func (m *Node) unbudgeted(
 	return next, plan, true
 }
 
-// read finds the node in a plan: why it stays, or that it is removed.
+// read finds the node in a plan, and returns why it stays, or that it is removed.
 func (m *Node) read(plan *model.Plan, node string) (model.Reason, bool) {
 	for i := range plan.Removals {
 		if plan.Removals[i].Node == node {
@@ -128,7 +128,7 @@ func (m *Node) read(plan *model.Plan, node string) (model.Reason, bool) {
 	return model.Reason{}, false
 }
 
-// only returns the snapshot in which no method removes any other nodes; pods may still move there.
+// only returns the snapshot in which no method removes any other node; pods may still move to the others.
 func only(s *model.Snapshot, nodes []string) *model.Snapshot {
 	out := *s
 	out.Nodes = slices.Clone(s.Nodes)

@@ -1,6 +1,5 @@
-// Package query answers questions about one pod, node or pool of a snapshot with the engine's own decisions: what
-// would be decided now, what prevents another decision, and what would prevent it next. It serves people, not the hot
-// path.
+// Package query answers questions about one pod, node or pool of a snapshot by running the engine: what it would
+// decide now, what prevents another decision, and what would prevent it next. It serves people, not the hot path.
 package query
 
 import (
@@ -13,21 +12,21 @@ import (
 	"github.com/nodeless/nodeless/engine/suggest"
 )
 
-// Rules beside the model's by which existing nodes refuse a pod.
+// Rules, besides the model's, by which existing nodes refuse a pod.
 const (
 	RuleDeleting model.Rule = "Going"    // the node is being removed
-	RuleCordoned model.Rule = "Cordoned" // somebody cordoned the node
+	RuleCordoned model.Rule = "Cordoned" // the node is cordoned
 	RuleFull     model.Rule = "Full"     // other pods leave too little of a resource
 )
 
-// Pod is what happens to a pending pod: one of Node, Launch and Reason is set.
+// Pod says what happens to a pending pod: one of Node, Launch and Reason is set.
 type Pod struct {
 	Pod    *model.Pod
 	Shape  *model.Shape
 	Node   *model.Node   // existing or in flight, with room for the pod
-	Launch *model.Launch // for it and possibly others
+	Launch *model.Launch // for this pod and possibly others
 	Reason *model.Reason // why it gets nothing
-	// Options are up to maxOptions single changes after which it would have a node, the smallest first; that one is
+	// Options are up to maxOptions changes, each of which alone would give the pod a node, smallest first. The first is
 	// Reason.Change.
 	Options []suggest.Option
 	// Refusals are why existing nodes do not accept it now, the most frequent first; Open is the number of nodes that
@@ -36,15 +35,15 @@ type Pod struct {
 	Open     int
 }
 
-// Refusal is one reason for which several nodes or pods refuse.
+// Refusal is one reason that several nodes or pods have in common.
 type Refusal struct {
 	Reason model.Reason // without Pools and Change; Best and BestOf are those of the first
 	Count  int
-	Such   string // the first of them
+	Such   string // the first of these nodes or pods
 }
 
-// OfPod asks what happens to a pod, and whether it is pending at all. The answer takes all pending pods into account:
-// others may come first.
+// OfPod returns what happens to a pod, and whether it is pending at all. The answer takes all pending pods into
+// account: others may come first.
 func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool) {
 	i := slices.IndexFunc(s.Pending, func(p model.Pod) bool { return p.PodKey == key })
 	if i < 0 {
@@ -76,10 +75,10 @@ func OfPod(s *model.Snapshot, policy model.Policy, key model.PodKey) (Pod, bool)
 	return out, true
 }
 
-// maxOptions is the number of changes that are offered.
+// maxOptions bounds the number of changes in Pod.Options.
 const maxOptions = 3
 
-// options finds the changes that would help. A plan looks for the smallest change for some shapes only.
+// options finds the changes that would help. A plan searches for the smallest change for some shapes only.
 func (p *Pod) options(s *model.Snapshot) {
 	all := suggest.Options(s, p.Shape, nil, nil, p.Reason, maxOptions)
 	smallest := &p.Reason.Change
@@ -98,7 +97,7 @@ func (p *Pod) options(s *model.Snapshot) {
 	p.Options = p.Options[:min(len(p.Options), maxOptions)]
 }
 
-// refusals asks every node.
+// refusals checks the shape against every node.
 func refusals(s *model.Snapshot, shape int) (out []Refusal, open int) {
 	state := rules.NewState(s)
 	types := map[string][]model.InstanceType{}

@@ -12,8 +12,8 @@ import (
 
 // Offers is what a pool may launch.
 type Offers struct {
-	// Offered, Allowed and Available count the types that its node class offers, those of them that its requirements
-	// allow, and those that have capacity now.
+	// Offered counts the types that the node class offers, Allowed those that the requirements allow, and Available
+	// those that also have capacity now.
 	Offered, Allowed, Available int
 	Cheapest                    []model.Candidate // the best offering of each available type, by price
 	Dearest                     model.Candidate   // of all available offerings; zero if there is none
@@ -23,7 +23,7 @@ type Offers struct {
 type Pool struct {
 	Pool *model.Pool
 	Offers
-	// Launches are for pods that are pending now. Could counts the other pods that the pool could launch for if no
+	// Launches are for pods that are pending now. Could counts the other pods for which the pool could launch if no
 	// other pool did; Refusals are why it cannot for the rest.
 	Launches []model.Launch
 	Could    int
@@ -33,7 +33,7 @@ type Pool struct {
 // maxCheapest is the number of types in Cheapest.
 const maxCheapest = 5
 
-// OfPool asks about a pool, and whether there is one with that name.
+// OfPool returns what a pool may launch, and whether a pool with that name exists.
 func OfPool(s *model.Snapshot, policy model.Policy, pool string) (Pool, bool) {
 	p := s.Pool(pool)
 	if p == nil {
@@ -81,12 +81,12 @@ func poolView(s *model.Snapshot, policy *model.Policy, p *model.Pool) *rules.Vie
 	return v
 }
 
-// OffersOf is what a pool of the snapshot may launch, whatever pods there are.
+// OffersOf returns what a pool of the snapshot may launch, regardless of pods.
 func OffersOf(s *model.Snapshot, policy model.Policy, p *model.Pool) Offers {
 	return offers(poolView(s, &policy, p))
 }
 
-// offers counts what the pool allows of its types.
+// offers counts the types that the pool allows.
 func offers(v *rules.View) Offers {
 	p := Offers{Offered: len(v.Pool.Types)}
 	for t := range v.Pool.Types {
@@ -119,14 +119,14 @@ func offers(v *rules.View) Offers {
 	return p
 }
 
-// Exhausted is an offering that the cloud had no capacity for lately, and when it is tried again.
+// Exhausted is an offering that recently had no capacity, and when it is retried.
 type Exhausted struct {
 	model.OfferingKey
 	RetryAt time.Time
 }
 
-// ExhaustedOf are the offerings that a pool of the snapshot allows and that are exhausted at a time; what is tried
-// again first comes first.
+// ExhaustedOf returns the offerings that a pool of the snapshot allows and that are exhausted at the time now, the
+// earliest retry first.
 func ExhaustedOf(s *model.Snapshot, policy model.Policy, p *model.Pool, now time.Time) []Exhausted {
 	v := poolView(s, &policy, p)
 	var out []Exhausted

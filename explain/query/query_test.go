@@ -69,7 +69,7 @@ func TestAlternativesAreSortedByPrice(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	var names []string
-	for _, c := range model.Alternatives(s, policy, got.Launch, 5) {
+	for _, c := range model.Alternatives(s, got.Launch, 5) {
 		names = append(names, c.Type)
 	}
 	if text := strings.Join(names, " "); text != "s2 s4 s8" || got.Launch.Chosen.Type != "s2" {
@@ -77,7 +77,7 @@ func TestAlternativesAreSortedByPrice(t *testing.T) {
 	}
 }
 
-// rules are those of the blockers, and what becomes of the node without them.
+// rules lists the rules of a node's blockers, and what happens to the node without them.
 func rules(m query.Node) string {
 	var out []string
 	for _, b := range m.Blockers {
@@ -119,8 +119,8 @@ func TestNodeNamesAllBlockers(t *testing.T) {
 	}
 }
 
-// The first blocker is what the engine says, whatever the cluster; asking changes nothing in the snapshot; and it
-// comes to an end.
+// The first blocker is the engine's reason, whatever the cluster; the query does not change the snapshot, and it
+// terminates.
 func TestFirstBlockerIsTheEnginesReason(t *testing.T) {
 	asked := 0
 	for seed := range uint64(60) {
@@ -165,12 +165,14 @@ pods 1 giant cpu=60
 	}
 }
 
-// Who knows that the cloud has none of the nodes that a pod could have is told what would help all the same.
+// If the cloud has no capacity for any node that a pod could have, the answer is the change that helps all the same.
 func TestSoldOut(t *testing.T) {
 	for want, text := range map[string]string{
 		"would fit in pool small if it requested cpu 2 instead of 3":  "pool small types(s2, s8)\npods 1 new cpu=3",
 		"would fit in pool large if it tolerated gpu=true:NoSchedule": "pool small types(s4)\npool large types(s8) taint(gpu=true:NoSchedule)\npods 1 new cpu=3",
 		"would fit in pool small once s4 has capacity again":          "pool small types(s4)\npods 1 new cpu=3",
+		"would fit in pool huge if it tolerated gpu=true:NoSchedule": "reservation cr-1 type=s4 zone=a free=1\n" +
+			"pool small types(s4)\npool huge types(s8) taint(gpu=true:NoSchedule)\npods 1 new cpu=3",
 	} {
 		s, policy := cluster(t, text)
 		if now, _ := query.OfPod(s, policy, s.Pending[0].PodKey); now.Launch == nil {
@@ -189,9 +191,9 @@ func TestSoldOut(t *testing.T) {
 	}
 }
 
-// Two nodes whose pods fit on one that costs less are replaced together once their pods are old enough. Until then
-// that is what keeps them, and not that for one alone nothing is cheaper; where the budget lets one go at a time,
-// that is said too.
+// Two nodes whose pods fit on one cheaper node are replaced together once their pods are old enough. Until then the
+// reason is Payback, not that nothing is cheaper for one node alone; if the budget allows one node at a time, that is
+// a reason too.
 func TestGroupReasons(t *testing.T) {
 	for budget, want := range map[string]string{
 		"underused=9": "Payback command",
@@ -219,8 +221,8 @@ node n2 pool=general type=s2 zone=a capacity-type=on-demand price=0.1 ready=1h r
 	}
 }
 
-// When the time has come at which a reason is over, the engine does not give it again, and a plan asks to be made
-// again by then: nobody is told a time at which nothing happens.
+// At a reason's Until the engine no longer gives that reason, and a plan asks to be made again by then: no reported
+// time passes without effect.
 func TestReasonsEndAtTheirTime(t *testing.T) {
 	said := map[model.Rule]int{}
 	for seed := range uint64(400) {
@@ -232,7 +234,7 @@ func TestReasonsEndAtTheirTime(t *testing.T) {
 		}
 		plan := engine.Disrupt(s, model.Policy{})
 		for _, k := range plan.Kept {
-			if k.Reason.Until.IsZero() || k.Reason.Rule == model.RuleWindow { // a window's snapshot says whether it is open
+			if k.Reason.Until.IsZero() || k.Reason.Rule == model.RuleWindow { // the snapshot fixes whether a window is open
 				continue
 			}
 			said[k.Reason.Rule]++
@@ -255,8 +257,8 @@ func TestReasonsEndAtTheirTime(t *testing.T) {
 	}
 }
 
-// A pod that no node can take is offered up to three changes, each of which helps by itself, with the node that it
-// would get and its price.
+// A pod that no node can take gets up to three options, each of which suffices alone, with the node it would get and
+// its price.
 func TestOptionsHavePrices(t *testing.T) {
 	s, policy := cluster(t, `
 pool small types(s2)
@@ -278,7 +280,7 @@ pods 1 new cpu=3
 	}
 }
 
-// A name of an instance type that is none gets the nearest that is one, in a pod and in a pool, however cheap others
+// For a misspelled instance type, in a pod or in a pool, the nearest existing name is suggested, however cheap others
 // are.
 func TestMisspelledTypeGetsTheNearestName(t *testing.T) {
 	const catalog = `
@@ -288,7 +290,7 @@ type t3.nano cpu=2 memory=1Gi pods=4 offers(a on-demand 0.0052)
 	for text, want := range map[string]string{
 		"pool general types(m5.large, t3.nano)\npods 1 new cpu=1 require(node.kubernetes.io/instance-type=m5.lareg)": "could be m5.large (now m5.lareg)",
 		"pool general types(m5.large, t3.nano) require(node.kubernetes.io/instance-type=m5.lareg)\npods 1 new cpu=1": "also allowed m5.large (now m5.lareg)",
-		// c5.metal is near nothing: the cheapest will do.
+		// No name is near c5.metal, so the cheapest type is suggested.
 		"pool general types(m5.large, t3.nano)\npods 1 new cpu=1 require(node.kubernetes.io/instance-type=c5.metal)": "could be t3.nano (now c5.metal)",
 	} {
 		s, policy := cluster(t, catalog+text)

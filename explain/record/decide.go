@@ -10,14 +10,14 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// What one decision names at most.
+// Limits on what one decision names.
 const (
-	maxPods     = 512  // of all its nodes
+	maxPods     = 512  // over all its nodes
 	maxNodes    = 100  // removed, and as many launched
 	maxMoves    = 200  // from node to node
 	maxSentence = 2000 // bytes of a sentence
 	maxOthers   = 3    // alternatives beside the runner-up
-	// maxCompared launches of a cycle are compared with alternatives; for others only the runner-up is known.
+	// maxCompared launches of a cycle record alternatives; the others record only the runner-up.
 	maxCompared = 100
 )
 
@@ -28,7 +28,7 @@ type Cycle struct {
 	Plan     model.Plan
 	Bad      []string          // why a plan was not carried out
 	Claims   map[string]string // the NodeClaims by ID of the launch they are for
-	Removed  []string          // NodeClaims that were asked to go
+	Removed  []string          // NodeClaims whose deletion was requested
 	Begun    []string          // commands, by ID
 	Finished []string
 	Undone   []Abandoned
@@ -37,7 +37,7 @@ type Cycle struct {
 // Abandoned is a command whose nodes stay, and why.
 type Abandoned struct{ Command, Why string }
 
-// writer makes the decisions of one cycle. Digest and index of the snapshot are computed only if something was
+// writer makes the decisions of one cycle. It computes the digest and the index of the snapshot only if something was
 // decided.
 type writer struct {
 	Cycle
@@ -78,7 +78,7 @@ func (w *writer) launch(l *model.Launch, claim string) *Decision {
 	return d
 }
 
-// created returns those of pods that exist: the others are planned for, and nobody knows their names yet.
+// created returns the pods that exist. The others are expected, and their names are not known yet.
 func (w *writer) created(pods []model.PodKey) []model.PodKey {
 	if w.expected == nil {
 		w.expected = make(map[model.PodKey]bool, len(w.Snapshot.Expected))
@@ -101,7 +101,7 @@ func (w *writer) launched(l *model.Launch, claim string) LaunchedNode {
 	if w.compared++; w.compared > maxCompared {
 		return b
 	}
-	for _, c := range model.Alternatives(w.Snapshot, w.Policy, l, maxOthers+2) {
+	for _, c := range model.Alternatives(w.Snapshot, l, maxOthers+2) {
 		if c.Type != l.Chosen.Type && c.Type != l.RunnerUp.Type && len(b.Others) < maxOthers {
 			b.Others = append(b.Others, OfferOf(c))
 		}
@@ -114,7 +114,7 @@ func (w *writer) removal(r *model.Removal) *Decision {
 	d := w.decision(Remove, reason.Removal(w.Snapshot, *r), r.Claim)
 	d.Method, d.SavesPerHour = string(r.Method), r.Saves.Dollars()
 	m := w.removed(r.Claim, r.Node, r.Pool, maxPods)
-	if r.Method == model.Empty { // the snapshot may be older than the decision, and show a pod that had ended by then
+	if r.Method == model.Empty { // the snapshot may predate the decision and show pods that have since ended
 		m.Pods, m.PodUIDs, m.PodsMore = nil, nil, 0
 	}
 	d.Removed = []RemovedNode{m}
@@ -145,7 +145,7 @@ func (w *writer) command(c *model.Command) *Decision {
 	return d
 }
 
-// destinations returns where a command plans its pods to run.
+// destinations returns the planned Node or NodeClaim of each pod of a command.
 func (w *writer) destinations(c *model.Command) map[model.PodKey]string {
 	to := map[model.PodKey]string{}
 	for _, p := range c.Placements {
@@ -159,7 +159,7 @@ func (w *writer) destinations(c *model.Command) map[model.PodKey]string {
 	return to
 }
 
-// moves returns at most most moves of the pods of a node, which may be nil.
+// moves returns at most most moves of the pods of n, which may be nil.
 func moves(n *model.Node, to map[model.PodKey]string, most int) []Move {
 	if n == nil {
 		return nil
@@ -184,7 +184,7 @@ func (w *writer) removed(claim, node, pool string, pods int) RemovedNode {
 	return RemovedNode{Claim: claim, Node: node, Pool: pool}
 }
 
-// NewRemovedNode describes a node that is removed, with at most most of its pods.
+// NewRemovedNode describes a node that is being removed, with at most most of its pods.
 func NewRemovedNode(n *model.Node, most int) RemovedNode {
 	m := RemovedNode{
 		Offer: Offer{Type: n.Type, Zone: n.Zone, CapacityType: n.CapacityType, DollarsPerHour: n.Price.Dollars()},
@@ -207,8 +207,8 @@ func NewRemovedNode(n *model.Node, most int) RemovedNode {
 	return m
 }
 
-// unschedulable returns one decision per reason why pods get no node, leaving out what said reports as recorded
-// before.
+// unschedulable returns one decision for each reason why pods get no node, except reasons that said reports as
+// already recorded for the pod.
 func (w *writer) unschedulable(said func(model.PodKey, string) bool) []*Decision {
 	waits := make(map[model.PodKey]time.Time, len(w.Plan.Unplaced))
 	for i := range w.Snapshot.Pending {
@@ -246,8 +246,8 @@ func (w *writer) unschedulable(said func(model.PodKey, string) bool) []*Decision
 	return out
 }
 
-// retryAt says which offerings without capacity are requested again, and when; "" if there are none or it is not
-// known.
+// retryAt says which offerings without capacity are retried, and when. It returns "" if there are none or the time is
+// unknown.
 func retryAt(r model.Reason) string {
 	var parts []string
 	for _, v := range r.Pools {
@@ -261,19 +261,18 @@ func retryAt(r model.Reason) string {
 	return strings.Join(parts, "; ")
 }
 
-// settleTime is how long a new pod is not told that pools are not ready yet, as in controller/apply.
+// settleTime is how long the recorder ignores unready pools for a new pod, as controller/apply does.
 const settleTime = 5 * time.Second
 
-// transient reports whether a reason may vanish by itself: the search continues, or pods are about to end, or pools
-// to become ready.
+// transient reports whether a reason may go away on its own: the search continues, pods are about to end, or pools
+// are about to become ready.
 func transient(r model.Reason, waited time.Duration) bool {
 	notReady := func(v model.PoolVerdict) bool { return v.Rule == model.RulePoolNotReady }
 	return r.Rule.Transient() || waited < settleTime &&
 		(r.Rule == model.RulePoolNotReady || slices.ContainsFunc(r.Pools, notReady))
 }
 
-// reasonKey identifies a reason by everything that distinguishes it, except amounts in use, which change all the
-// time.
+// reasonKey identifies a reason by everything that distinguishes it, except amounts in use, which change constantly.
 func reasonKey(r model.Reason) string {
 	parts := []string{string(r.Rule), r.Object, r.Detail}
 	if len(r.Pools) > 0 {
@@ -285,7 +284,7 @@ func reasonKey(r model.Reason) string {
 	return strings.Join(parts, "\x00")
 }
 
-// OfferOf is the offer of a candidate.
+// OfferOf returns the offer of a candidate.
 func OfferOf(c model.Candidate) Offer {
 	return Offer{Type: c.Type, Zone: c.Zone, CapacityType: c.CapacityType, DollarsPerHour: c.Price.Dollars()}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Digest identifies a snapshot by what decisions mostly depend on: its time, the nodes with their types, prices,
-// states and pods, the pending pods, and the limits of the pools. Two decisions with the same digest were made on
-// the same snapshot. It takes some 20 ms for 150,000 pods, so it belongs in the goroutine that records, not in the
-// one that decides.
+// Digest identifies a snapshot by the main inputs of decisions: its time, the nodes with their types, prices, states
+// and pods, the pending pods, and the limits of the pools. Two decisions with the same digest were made on the same
+// snapshot. Digest takes some 20 ms for 150,000 pods, so call it in the goroutine that records, not in the one that
+// decides.
 func Digest(s *model.Snapshot) string {
 	d := digest{sha256.New()}
 	d.numbers(s.Now.UnixNano(), int64(len(s.Nodes)), int64(len(s.Pending)), int64(len(s.Pools)), int64(len(s.Shapes)))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// priceOf is the price of a launched node: of what the cloud gave, else of what was chosen.
+// priceOf returns the price of a launched node: of the offering that the cloud launched, else of the chosen one.
 func priceOf(r *Record, b LaunchedNode) float64 {
 	if o := r.Outcome(Ready, b.Claim); o != nil && o.Offer != nil && o.Offer.DollarsPerHour > 0 {
 		return o.Offer.DollarsPerHour
@@ -22,7 +22,7 @@ type laterLaunch struct {
 }
 
 // laterLaunches returns the nodes that a decision launched for pending pods. Replacements of an abandoned command
-// count as such from the time at which it was abandoned.
+// count from the time at which it was abandoned.
 func laterLaunches(r *Record) []laterLaunch {
 	at := r.Time
 	switch undone := r.Outcome(Kept, ""); {
@@ -39,8 +39,7 @@ func laterLaunches(r *Record) []laterLaunch {
 	return out
 }
 
-// deductLaunches sets each launch against removed nodes of the same pool, the node removed first being charged
-// first.
+// deductLaunches charges each launch to removed nodes of the same pool, beginning with the node removed first.
 func deductLaunches(credits []*credit, launches []laterLaunch) {
 	byPool := map[string][]*credit{}
 	for _, c := range credits {

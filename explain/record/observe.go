@@ -10,14 +10,14 @@ type ClaimState struct {
 	Claim   string
 	Node    string
 	Ready   time.Time // when its Node was initialized, zero if it is not
-	Leaving bool      // it goes, or the cloud said that it takes it away
-	Method  string    // as far as the claim says: Decision.Method
-	Why     string    // in a sentence
-	// Look says what the machine is and holds; it is called only when that is written down, within the call of See.
+	Leaving bool      // it is being deleted, or the cloud announced an interruption
+	Method  string    // Decision.Method, if the claim tells
+	Why     string    // as a sentence
+	// Describe describes the node. Observe calls it only when it records the description, and does not keep it.
 	Describe func() RemovedNode
 }
 
-// Observe makes the entries for what is new about a NodeClaim.
+// Observe returns the entries for what is new about a NodeClaim.
 func (t *Tracker) Observe(s ClaimState, now time.Time) []Entry {
 	l := t.claim(s.Claim)
 	if s.Node != "" {
@@ -41,7 +41,7 @@ func (t *Tracker) Deleting(claim, method, why string) {
 	l.method, l.why, l.deletedByUs = method, why, true
 }
 
-// Deleted makes the entries of a NodeClaim that no longer exists; why may be "".
+// Deleted returns the entries for a NodeClaim that no longer exists; why may be "".
 func (t *Tracker) Deleted(claim, why string, now time.Time) []Entry {
 	l := t.claims[claim]
 	if l == nil {
@@ -55,7 +55,7 @@ func (t *Tracker) Deleted(claim, why string, now time.Time) []Entry {
 	if of == "" {
 		of = l.launch
 	}
-	if of == "" { // a cycle may be about to report its launch
+	if of == "" { // a cycle may still report its launch
 		l.goneAt = now
 		return out
 	}
@@ -63,7 +63,7 @@ func (t *Tracker) Deleted(claim, why string, now time.Time) []Entry {
 	return append(out, t.outcome(Outcome{Of: of, Kind: Terminated, Claim: claim, Node: l.nodeName, Text: cut(why)}, now))
 }
 
-// catchUp makes the entries of what happened to a NodeClaim before its launch was reported.
+// catchUp returns the entries for what happened to a NodeClaim before its launch was reported.
 func (t *Tracker) catchUp(claim string) []Entry {
 	l := t.claims[claim]
 	if l == nil {
@@ -76,7 +76,7 @@ func (t *Tracker) catchUp(claim string) []Entry {
 	return out
 }
 
-// ready reports once that a node takes pods.
+// ready reports once that a node accepts pods.
 func (t *Tracker) ready(claim string, l *claimHistory) []Entry {
 	if l.readyReported || l.launch == "" || l.ready.IsZero() {
 		return nil
@@ -86,8 +86,8 @@ func (t *Tracker) ready(claim string, l *claimHistory) []Entry {
 	return []Entry{t.outcome(Outcome{Of: l.launch, Kind: Ready, Claim: claim, Node: l.nodeName, Offer: &given}, l.ready)}
 }
 
-// Due makes the entries of nodes that are leaving although no cycle has reported their removal by now. more tells
-// whether there are others to wait for.
+// Due returns the entries for nodes that have been leaving for decisionDelay without a cycle reporting their removal.
+// more reports whether other nodes are still waiting.
 func (t *Tracker) Due(now time.Time) (out []Entry, more bool) {
 	var due []string
 	for claim, l := range t.claims {
@@ -106,7 +106,7 @@ func (t *Tracker) Due(now time.Time) (out []Entry, more bool) {
 	return out, more
 }
 
-// terminated is the decision, taken by somebody else, to remove a node.
+// terminated returns the decision, made outside the cycle, to remove a node.
 func (t *Tracker) terminated(claim string, l *claimHistory) Entry {
 	at := l.leavingSince.UTC()
 	m := l.node

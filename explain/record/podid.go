@@ -19,7 +19,7 @@ func (r *Record) AboutPod(name, uid string, created time.Time) bool {
 	case !found:
 		return false
 	case of == "" || uid == "":
-		return !r.Time.Before(created.Truncate(time.Second)) // as the API server writes times
+		return !r.Time.Before(created.Truncate(time.Second)) // the API server writes times in whole seconds
 	}
 	return of == ShortUID(uid)
 }

@@ -20,34 +20,34 @@ const (
 	Launch        Kind = "Launch"  // a node for pending pods or for a static pool
 	Remove        Kind = "Remove"  // empty nodes, or nodes whose pods fit elsewhere
 	Replace       Kind = "Replace" // nodes that are removed once their replacements are ready
-	Terminate     Kind = "Depart"  // a node that somebody else removes: the cloud, its expiry, a person
+	Terminate     Kind = "Depart"  // a node that something else removes: the cloud, its expiry, a person
 	Unschedulable Kind = "Refuse"  // pods that get no node
 	Broken        Kind = "Broken"  // a plan that failed its check and was not applied
 	Lost          Kind = "Lost"    // decisions that could not be recorded
 )
 
-// Decision is one thing that was decided, at the time it was. Money is in US dollars an hour.
+// Decision is one decision, with its time. Money is in US dollars an hour.
 type Decision struct {
 	ID       string    `json:"id"`
 	Time     time.Time `json:"time"`
-	Snapshot string    `json:"snapshot,omitempty"` // digest of what it was decided on: see Digest
+	Snapshot string    `json:"snapshot,omitempty"` // digest of the snapshot it was made on: see Digest
 	Kind     Kind      `json:"kind"`
 	// Method is why nodes are removed, as in karpenter.sh/v1: Empty, Drifted, Underutilized …; or Interrupted, Expired,
 	// Deleted.
 	Method  string `json:"method,omitempty"`
 	Command string `json:"command,omitempty"` // ID of the command, as on NodeClaims
-	Why     string `json:"why"`               // in a sentence
+	Why     string `json:"why"`               // as a sentence
 	Rule    string `json:"rule,omitempty"`    // of Unschedulable: the rule that no node satisfies
-	// of Unschedulable for lack of capacity: what the cloud is asked for again, and when
+	// of Unschedulable for lack of capacity: which offerings are retried, and when
 	Again string `json:"again,omitempty"`
-	// Pods are the pending pods it is about, as namespace/name. PodsMore counts those that are not named or not created
-	// yet.
+	// Pods are the pending pods that the decision is about, as namespace/name. PodsMore counts pods that are left out
+	// or not created yet.
 	Pods         []string       `json:"pods,omitempty"`
 	PodUIDs      []string       `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore     int            `json:"podsMore,omitempty"`
 	Removed      []RemovedNode  `json:"goes,omitempty"`
 	Launched     []LaunchedNode `json:"comes,omitempty"`
-	SavesPerHour float64        `json:"savesDollarsPerHour,omitempty"` // below 0: it costs more
+	SavesPerHour float64        `json:"savesDollarsPerHour,omitempty"` // negative if it costs more
 }
 
 // Offer is a type in a zone at a price.
@@ -68,11 +68,11 @@ type RemovedNode struct {
 	Pods     []string   `json:"pods,omitempty"`    // that were evicted, as namespace/name
 	PodUIDs  []string   `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
 	PodsMore int        `json:"podsMore,omitempty"`
-	// Moves are where a command planned its pods to run next, most pods first; kube-scheduler may place them elsewhere.
+	// Moves say where a command planned the pods to run next, most pods first; kube-scheduler may place them elsewhere.
 	Moves []Move `json:"moves,omitempty"`
 }
 
-// Move is how many pods of a removed node were planned to run on another one.
+// Move says how many pods of a removed node were planned to run on another node.
 type Move struct {
 	To   string `json:"to"` // its Node, or its NodeClaim if it had no Node yet
 	Pods int    `json:"pods"`
@@ -83,12 +83,12 @@ type LaunchedNode struct {
 	Claim  string `json:"nodeClaim,omitempty"`
 	Pool   string `json:"nodePool"`
 	Chosen Offer  `json:"chosen"`
-	// RunnerUp is the best that was not chosen, nil if no other type fits; Others are the best of further types,
+	// RunnerUp is the best offer that was not chosen, nil if no other type fits; Others are the best of further types,
 	// cheapest first.
 	RunnerUp *Offer  `json:"runnerUp,omitempty"`
 	Others   []Offer `json:"others,omitempty"`
-	Types    int     `json:"types"`              // how many types would do
-	Requests string  `json:"requests,omitempty"` // what its pods and daemons ask for together
+	Types    int     `json:"types"`              // how many types fit
+	Requests string  `json:"requests,omitempty"` // the sum over its pods and daemons
 }
 
 // OutcomeKind classifies outcomes.
@@ -96,7 +96,7 @@ type OutcomeKind string
 
 // Kinds of outcomes.
 const (
-	Ready          OutcomeKind = "Ready"  // a launched node takes pods
+	Ready          OutcomeKind = "Ready"  // a launched node accepts pods
 	RemovalStarted OutcomeKind = "Asked"  // the replacements of a command are ready, so its nodes are being removed
 	Kept           OutcomeKind = "Undone" // a command was abandoned; its nodes stay
 	Terminated     OutcomeKind = "Gone"   // a node no longer exists
@@ -104,7 +104,6 @@ const (
 
 // Outcome is one event in the life of a decision.
 type Outcome struct {
-	// Of returns the records about a pod ("pod", namespace/name), a node, a nodeclaim or a nodepool, by time.
 	Of      string      `json:"of"` // Decision.ID
 	Kind    OutcomeKind `json:"what"`
 	Time    time.Time   `json:"time"`
@@ -112,7 +111,7 @@ type Outcome struct {
 	Node    string      `json:"node,omitempty"`
 	Seconds float64     `json:"seconds,omitempty"` // since the decision
 	Offer   *Offer      `json:"offer,omitempty"`   // of Ready: what the cloud launched
-	Text    string      `json:"text,omitempty"`    // why, if there is something to say
+	Text    string      `json:"text,omitempty"`    // why, if known
 }
 
 // Entry is one line of the log: either a decision or an outcome.
@@ -121,7 +120,7 @@ type Entry struct {
 	Outcome  *Outcome  `json:"outcome,omitempty"`
 }
 
-// Key identifies an entry: an entry that was written twice counts once.
+// Key identifies an entry. Entries with the same key count once.
 func (e Entry) Key() string {
 	switch {
 	case e.Decision != nil:
@@ -132,7 +131,7 @@ func (e Entry) Key() string {
 	return ""
 }
 
-// When is the time of the entry.
+// When returns the time of the entry.
 func (e Entry) When() time.Time {
 	switch {
 	case e.Decision != nil:
@@ -149,7 +148,7 @@ type Record struct {
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 }
 
-// List is records for programs.
+// List is the machine-readable form of records.
 type List struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"` // DecisionList
@@ -205,7 +204,7 @@ func (r *Record) Outcome(what OutcomeKind, claim string) *Outcome {
 	return nil
 }
 
-// Of are the records about a pod ("pod", namespace/name), a node, a nodeclaim or a nodepool, in the order of time.
+// Of returns the records about a pod ("pod", namespace/name), a node, a nodeclaim or a nodepool, by time.
 func Of(all []Record, kind, name string) []Record {
 	return slices.DeleteFunc(slices.Clone(all), func(r Record) bool { return !r.About(strings.ToLower(kind), name) })
 }

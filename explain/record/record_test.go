@@ -57,7 +57,7 @@ func seen(claim string, ready time.Time) record.ClaimState {
 	}}
 }
 
-// story tells entries of a tracker as lines.
+// story formats a tracker's entries as lines.
 func story(entries []record.Entry) string {
 	var out []string
 	for _, r := range record.Fold(entries) {
@@ -66,7 +66,7 @@ func story(entries []record.Entry) string {
 	return strings.Join(out, "\n")
 }
 
-// A machine is launched, replaced and gone: three decisions and outcomes, in whatever order the two sources tell of
+// A node is launched, replaced and gone: three decisions and their outcomes, in whatever order the two sources report
 // them.
 func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 	s := &model.Snapshot{Now: noon}
@@ -114,7 +114,7 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 	} {
 		k := record.NewTracker()
 		var all []record.Entry
-		var after []int // how many entries there were after each step
+		var after []int // number of entries after each step
 		for _, step := range strings.Fields(order) {
 			all = append(all, steps[step](k)...)
 			after = append(after, len(all))
@@ -122,7 +122,7 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 		if got := story(all); got != want {
 			t.Errorf("%s:\n%s\nwant\n%s", order, got, want)
 		}
-		// Another process goes on after any step with what was written down, and sees the NodeClaims as they are by then.
+		// After any step another process continues from the written entries, and sees the NodeClaims as they are by then.
 		for done, n := range after {
 			k, told := record.NewTracker(), slices.Clone(all[:n])
 			k.Replay(told)
@@ -138,7 +138,7 @@ func TestALifeIsToldOnceWhateverComesFirst(t *testing.T) {
 	}
 }
 
-// A NodeClaim is seen with each of its changes: that its machine is ready is written down once.
+// A NodeClaim is observed with each of its changes, but its readiness is recorded only once.
 func TestReadyIsWrittenOnce(t *testing.T) {
 	k := record.NewTracker()
 	k.Cycle(record.Cycle{
@@ -153,7 +153,8 @@ func TestReadyIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// What nobody decided here is a decision of somebody else's, by the word of whoever deleted it if there is one.
+// A removal without a decision of this controller is recorded as another's, with the reason given by whatever deleted
+// it, if any.
 func TestAMachineThatOthersTakeIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		deleting [2]string
@@ -184,7 +185,8 @@ func TestAMachineThatOthersTakeIsTold(t *testing.T) {
 	}
 }
 
-// A pod's refusal is written when it is new or another, not with every plan and not with every amount in use.
+// An unschedulable pod is recorded when it is new or its reason changes, not with every plan or every change of
+// usage.
 func TestARefusalIsToldWhenItChanges(t *testing.T) {
 	k := record.NewTracker()
 	turn := func(after time.Duration, rule model.Rule, best string, pods ...string) int {
@@ -198,7 +200,7 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 		}
 		entries := k.Cycle(record.Cycle{Snapshot: s, Plan: p}, s.Now)
 		for _, e := range entries {
-			again := "" // what is asked for again is kept of what is out of capacity alone
+			again := "" // Again is set only for pods out of capacity
 			if rule == model.RuleCapacity {
 				again = "4"
 			}
@@ -228,7 +230,7 @@ func TestARefusalIsToldWhenItChanges(t *testing.T) {
 	}
 }
 
-// A command says where it plans the pods of its nodes: on nodes that are there, and on those it launches.
+// A command records where it plans its nodes' pods: on existing nodes, and on nodes that it launches.
 func TestACommandSaysWhereItsPodsMove(t *testing.T) {
 	move := func(to string, pods int) record.Move { return record.Move{To: to, Pods: pods} }
 	s := &model.Snapshot{Now: noon, Nodes: []model.Node{
@@ -266,7 +268,7 @@ func TestACommandSaysWhereItsPodsMove(t *testing.T) {
 	}
 }
 
-// Names are whatever a cluster says; what is kept is bounded and comes back as it was.
+// Names may contain anything; what is kept is bounded and decoded unchanged.
 func TestWhatIsKeptIsBoundedAndComesBack(t *testing.T) {
 	var pods []string
 	for i := range 2000 {
@@ -426,8 +428,8 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 	}
 }
 
-// What a thousand decisions take in the log, so that its size follows from figures: launches for ten pods each, and
-// what became of them.
+// The size of a thousand decisions in the log, to which the log's capacity refers: launches for ten pods each, and
+// their outcomes.
 func TestAThousandDecisionsTakeLittleRoom(t *testing.T) {
 	k, noise := record.NewTracker(), rand.New(rand.NewPCG(1, 2))
 	var all []record.Entry
@@ -457,7 +459,7 @@ func TestAThousandDecisionsTakeLittleRoom(t *testing.T) {
 	}
 }
 
-// A pod that was deleted and one that was made under its name are two: a decision about one is not about the other.
+// A deleted pod and its successor of the same name are different: a decision about one is not about the other.
 func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 	first, second := pod("web-0"), pod("web-0")
 	first.UID, second.UID = "11111111-aaaa", "22222222-bbbb"
@@ -488,7 +490,7 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 			t.Errorf("%s is about a pod of another name", r.Kind)
 		}
 	}
-	// of a version that kept no UIDs
+	// of a version that recorded no UIDs
 	old := record.Record{Decision: record.Decision{Time: noon, Pods: []string{"shop/web-0"}}}
 	if !old.AboutPod("shop/web-0", second.UID, noon.Add(500*time.Millisecond)) ||
 		old.AboutPod("shop/web-0", second.UID, noon.Add(2*time.Second)) {
@@ -496,7 +498,8 @@ func TestPodsOfOneNameAreNotMixed(t *testing.T) {
 	}
 }
 
-// A log may hold an entry twice: a process that dies between a write and its answer writes again. It counts once.
+// A log may contain an entry twice, since a process that dies between a write and its response writes again. It
+// counts once.
 func TestAnEntryThatWasWrittenTwiceCountsOnce(t *testing.T) {
 	decision := record.Entry{Decision: &record.Decision{
 		ID: "d", Time: noon, Kind: record.Remove, Method: "Empty",

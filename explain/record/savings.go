@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// DefaultHorizon is for how long a removed node counts as saved at most.
+// DefaultHorizon is the maximum time for which a removed node counts as saved.
 const DefaultHorizon = 24 * time.Hour
 
 // Counterfactual states what savings are compared with. Savings implements it word for word.
@@ -28,9 +28,9 @@ type Ledger struct {
 	Horizon        string    `json:"horizon"`
 	Counterfactual string    `json:"counterfactual"`
 	Dollars        float64   `json:"dollars"`        // the sum of all Savings
-	DollarsPerHour float64   `json:"dollarsPerHour"` // by which it grows now
+	DollarsPerHour float64   `json:"dollarsPerHour"` // its current rate of growth
 	Unpriced       int       `json:"unpriced,omitempty"`
-	// Savings adds up what was saved until now.
+	// Savings has one item for each decision that removed nodes of known price.
 	Savings []Saving `json:"savings"`
 }
 
@@ -44,30 +44,30 @@ type Saving struct {
 	What               string    `json:"what"`
 	RemovedDollars     float64   `json:"goneDollars"`         // what the removed nodes would have cost
 	ReplacementDollars float64   `json:"replacementsDollars"` // what their replacements cost
-	LaunchedDollars    float64   `json:"launchedDollars"`     // what nodes cost that were launched later in their pools
+	LaunchedDollars    float64   `json:"launchedDollars"`     // what later launches in their pools cost
 	Dollars            float64   `json:"dollars"`
 	DollarsPerHour     float64   `json:"dollarsPerHour"` // now
-	Until              time.Time `json:"until"`          // when it stops to count, or stopped
+	Until              time.Time `json:"until"`          // when it stops counting, or stopped
 	State              string    `json:"state"`          // one of the words below
 }
 
 // States of a Saving.
 const (
-	Waiting  = "Waiting" // no node is gone yet
+	Waiting  = "Waiting" // no node has terminated yet
 	Counting = "Counting"
-	Over     = "Over"     // nothing is added any more
+	Over     = "Over"     // nothing more is added
 	TakenOff = "TakenOff" // later launches cancel all of it
 	Reversed = "Reversed" // the nodes stayed: only the cost of the replacements is counted
 )
 
-// credit is a removed node: its price from one time to another, less later launches.
+// credit is a removed node: its price over a period, less later launches.
 type credit struct {
 	of         *Saving
 	pool       string
 	price      float64
 	since, end time.Time
-	launches   []laterLaunch // whose prices are at most price together
-	left       float64       // of price
+	launches   []laterLaunch // their prices add up to at most price
+	left       float64       // of price, after launches
 }
 
 // accrue adds up what the node would have cost until now.
@@ -82,7 +82,7 @@ func (c *credit) accrue(now time.Time) {
 	}
 }
 
-// hours between two times; 0 if the second is earlier.
+// hours returns the hours between two times, 0 if the second is earlier.
 func hours(from, to time.Time) float64 { return max(to.Sub(from).Hours(), 0) }
 
 // Savings adds up what was saved until now.
@@ -129,14 +129,14 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	return l
 }
 
-// Day is what was saved on a day in UTC, until now if it is today.
+// Day is what was saved on one day in UTC. Today counts until now.
 type Day struct {
 	Date    string  `json:"date"` // such as 2026-11-22
 	Dollars float64 `json:"dollars"`
 }
 
-// SavedByDay divides the sum of Savings among its last days, at most so many; the newest is the first. All days are
-// counted by what is known now, such as which commands were abandoned.
+// SavedByDay divides the sum of Savings among its last days, at most most of them, newest first. Every day is
+// computed from what is known now, such as which commands were abandoned.
 func SavedByDay(records []Record, now time.Time, horizon time.Duration, most int) []Day {
 	const length = 24 * time.Hour
 	var out []Day
@@ -153,8 +153,8 @@ func SavedByDay(records []Record, now time.Time, horizon time.Duration, most int
 	return out
 }
 
-// newSaving opens a saving for a decision that removes nodes, with a credit for each node that is gone. It returns
-// false if a price is unknown.
+// newSaving opens a saving for a decision that removes nodes, with a credit for each node that has terminated. It
+// returns false if a price is unknown.
 func newSaving(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit, bool) {
 	s := &Saving{Decision: r.ID, Time: r.Time, Method: r.Method, Until: r.Time.Add(horizon), State: Waiting}
 	var credits []*credit

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// Line says in one line what was decided and what came of it. Names in it are not escaped.
+// Line returns the decision and its outcome in one line. Names in it are not escaped.
 func (r *Record) Line() string {
 	text := r.Why
 	if became := r.Result(); became != "" {
@@ -17,7 +17,7 @@ func (r *Record) Line() string {
 	return text
 }
 
-// Result says what came of the decision so far, "" if nothing is known yet.
+// Result describes the outcome of the decision so far, "" if nothing is known yet.
 func (r *Record) Result() string {
 	var parts []string
 	if n := r.count(Ready); n > 0 {
@@ -48,7 +48,7 @@ func (r *Record) Result() string {
 	return strings.Join(parts, "; ")
 }
 
-// differentOffer says what the cloud launched if it is not what was chosen.
+// differentOffer says what the cloud launched if that is not what was chosen.
 func (r *Record) differentOffer(o *Outcome) string {
 	if o.Offer == nil || len(r.Launched) != 1 || o.Offer.Type == "" {
 		return ""
@@ -60,7 +60,7 @@ func (r *Record) differentOffer(o *Outcome) string {
 	return fmt.Sprintf("; the cloud launched %s", o.Offer)
 }
 
-// String is the offer in words.
+// String returns the offer in words.
 func (o Offer) String() string {
 	text := strings.TrimSpace(o.Type + " " + o.CapacityType)
 	if o.Zone != "" {

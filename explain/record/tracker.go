@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// decisionDelay is how long to wait for the cycle that decided on a removal before blaming somebody else for it.
+	// decisionDelay is how long to wait for the cycle that decided a removal before recording it as made elsewhere.
 	decisionDelay = 2 * time.Second
 	// forgetAfter is how long a deleted NodeClaim is remembered if no cycle reports its launch.
 	forgetAfter = 10 * time.Minute
 )
 
-// Tracker turns reconcile cycles and observed NodeClaims, which arrive in any order, into entries, each of them
-// once. It must not be used concurrently.
+// Tracker turns reconcile cycles and observed NodeClaims, which arrive in any order, into entries, each exactly once.
+// It must not be used concurrently.
 type Tracker struct {
 	claims   map[string]*claimHistory // by NodeClaim
-	commands map[string]string        // decisions of commands in progress, by the command's ID
+	commands map[string]string        // decisions of commands in progress, by command ID
 	reasons  map[model.PodKey]string  // why a pod is unschedulable
 	broken   string                   // the last violation of a plan
-	decided  map[string]time.Time     // when decisions were made that may still have outcomes, by ID
+	decided  map[string]time.Time     // times of decisions that may still have outcomes, by ID
 	swept    time.Time
 }
 
@@ -32,8 +32,8 @@ type claimHistory struct {
 	nodeName        string
 	ready           time.Time
 	node            RemovedNode // of a claim that is leaving, or that was ready before its launch was reported
-	method, why     string      // of the removal; what the deleter says takes precedence over what can be observed
-	deletedByUs     bool        // method and why are what the deleter said
+	method, why     string      // of the removal; what the deleter says takes precedence over observations
+	deletedByUs     bool        // method and why come from the deleter
 	leavingSince    time.Time   // set while no decision about the removal is known
 	goneAt          time.Time   // set if it was deleted before its launch was reported
 }
@@ -46,7 +46,7 @@ func NewTracker() *Tracker {
 	}
 }
 
-// Replay continues where a log ends; the log is passed piece by piece, oldest first.
+// Replay continues at the end of a log, which is passed piece by piece, oldest first.
 func (t *Tracker) Replay(log []Entry) {
 	for _, e := range log {
 		if e.Decision != nil {
@@ -118,7 +118,7 @@ func (t *Tracker) Open() []string {
 	return out
 }
 
-// Cycle makes the entries of a cycle that ended at now.
+// Cycle returns the entries for a cycle that ended at now.
 func (t *Tracker) Cycle(turn Cycle, now time.Time) []Entry {
 	w := &writer{Cycle: turn}
 	var decisions []*Decision
@@ -160,7 +160,7 @@ func (t *Tracker) Cycle(turn Cycle, now time.Time) []Entry {
 	return out
 }
 
-// ended makes the entries of commands that ended in a cycle.
+// ended returns the entries for commands that ended in a cycle.
 func (t *Tracker) ended(turn Cycle, now time.Time) []Entry {
 	var out []Entry
 	for _, id := range turn.Finished {
@@ -202,7 +202,7 @@ func (t *Tracker) unschedulable(w *writer) []*Decision {
 	})
 }
 
-// outcome dates an outcome.
+// outcome sets the time of an outcome and the seconds since its decision.
 func (t *Tracker) outcome(o Outcome, at time.Time) Entry {
 	o.Time = at.UTC()
 	if since, ok := t.decided[o.Of]; ok && at.After(since) {
@@ -211,12 +211,12 @@ func (t *Tracker) outcome(o Outcome, at time.Time) Entry {
 	return Entry{Outcome: &o}
 }
 
-// NewLost records that something could not be recorded.
+// NewLost returns an entry which says that something could not be recorded.
 func NewLost(why string, now time.Time) Entry {
 	return Entry{Decision: &Decision{ID: identity(now, Lost), Time: now.UTC(), Kind: Lost, Why: cut(why)}}
 }
 
-// sweep forgets whatever can have no more outcomes.
+// sweep forgets everything that can have no more outcomes.
 func (t *Tracker) sweep(now time.Time) {
 	if now.Sub(t.swept) < time.Minute {
 		return

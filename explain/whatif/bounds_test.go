@@ -23,8 +23,8 @@ spec:
     spec: {containers: [{name: c, image: i}]}
 `
 
-// However many pods and machines somebody asks for, no more are made than a forecast takes, and who asks is told how
-// many that are.
+// However many pods and nodes a request asks for, a forecast adds only up to its limit, and the error names the
+// limit.
 func TestWhatChangesAddIsBounded(t *testing.T) {
 	static := func(n string) string { return strings.Replace(pool, "spec:\n", "spec:\n  replicas: "+n+"\n", 1) }
 	for name, c := range map[string]struct{ manifests, says string }{
@@ -61,7 +61,7 @@ func TestWhatChangesAddIsBounded(t *testing.T) {
 	}
 }
 
-// leaves is a context that is done when it has been asked so often.
+// leaves is a context that is cancelled after the given number of calls of Err.
 type leaves struct {
 	context.Context
 	asked, after int
@@ -74,7 +74,7 @@ func (c *leaves) Err() error {
 	return nil
 }
 
-// Whenever somebody who asked goes away, the forecast ends the next time it looks, and it looks in each of its parts.
+// When the client goes away, the forecast ends at its next check of the context, and each of its parts checks it.
 func TestAForecastEndsWithWhoAsked(t *testing.T) {
 	ask := func(ctx context.Context) error {
 		f, err := os.Open("testdata/cluster.yaml")
@@ -96,7 +96,7 @@ func TestAForecastEndsWithWhoAsked(t *testing.T) {
 	if err := ask(whole); err != nil {
 		t.Fatal(err)
 	}
-	if whole.asked < 120 { // for each new pod when it is made, put into the cluster and bound
+	if whole.asked < 120 { // for each new pod, when it is created, added to the cluster and bound
 		t.Errorf("it looked %d times", whole.asked)
 	}
 	for after := 0; after < whole.asked; after += whole.asked/8 + 1 {

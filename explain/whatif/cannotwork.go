@@ -15,15 +15,15 @@ import (
 )
 
 // CannotWorkError says why NodePools and node classes could launch nothing after a change. Such a change gets no
-// forecast: its figures would be those of a cluster that gets no nodes.
+// forecast: its figures would describe a cluster that gets no nodes.
 type CannotWorkError struct{ Why []string }
 
 func (e *CannotWorkError) Error() string {
 	return "this change cannot work: " + strings.Join(e.Why, "; ")
 }
 
-// cannotWork checks the classes and pools that a change applies, and pools of such classes that could launch nodes
-// before.
+// cannotWork checks the classes and pools that a change applies, and the pools of these classes that could launch
+// nodes before.
 func (r *run) cannotWork(ctx context.Context, a *changedObjects, before *run) error {
 	var e CannotWorkError
 	bad := map[string]bool{}
@@ -41,7 +41,7 @@ func (r *run) cannotWork(ctx context.Context, a *changedObjects, before *run) er
 		p := &s.Pools[i]
 		np := r.pools[p.Name]
 		if np == nil || p.Static && !r.Gates.StaticCapacity {
-			continue // it waits for the gate, which the outcome says
+			continue // it waits for the gate; the outcome says so
 		}
 		class := aws.ClassName(cluster.ClassRef(np.Spec.Template.Spec.NodeClassRef))
 		if bad[class] || r.Cluster.ClassDeleting(class) || !a.pools[p.Name] && !a.classes[class] {
@@ -71,8 +71,8 @@ func (r *run) usedBy(class string) string {
 	return fmt.Sprintf(" (it is the class of NodePool %s)", strings.Join(pools, ", "))
 }
 
-// cannotLaunch says why no pod at all could get a node of the pool, "" if some could, whatever its limits and taints
-// are.
+// cannotLaunch says why no pod at all could get a node of the pool, regardless of limits and taints; "" if some
+// could.
 func cannotLaunch(p *model.Pool, policy *model.Policy) string {
 	open := *p
 	open.Taints, open.Limits = nil, model.Limits{}

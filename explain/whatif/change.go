@@ -13,13 +13,16 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	karpv1alpha1 "sigs.k8s.io/karpenter/pkg/apis/v1alpha1"
 
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
@@ -27,14 +30,14 @@ import (
 // static NodePool.
 type Change struct {
 	Item manifest.Item // applied if its JSON is set
-	File string        // where it was written
+	File string        // names the manifest in errors
 
 	Delete, Scale string // kind/name or kind/namespace/name, such as nodepool/general
 	Replicas      int
-	Namespace     string // of objects that name none
+	Namespace     string // default for objects that name none
 }
 
-// Manifests are the changes that applying manifests makes; file is their name in errors.
+// Manifests returns the changes made by applying manifests. file names them in errors.
 func Manifests(in io.Reader, file string) ([]Change, error) {
 	var out []Change
 	err := manifest.Each(in, func(i manifest.Item) error {
@@ -47,7 +50,7 @@ func Manifests(in io.Reader, file string) ([]Change, error) {
 	return out, nil
 }
 
-// Edits are the changes of --delete and --scale.
+// Edits returns the changes of --delete and --scale.
 func Edits(deletes, scales []string) ([]Change, error) {
 	var out []Change
 	for _, name := range deletes {
@@ -102,17 +105,18 @@ func (c *Change) Named(text string) (kind string, key client.ObjectKey, err erro
 	return kind, key, nil
 }
 
-// changedObjects are a cluster's objects while changes are made.
+// changedObjects holds a cluster's objects while changes are applied.
 type changedObjects struct {
 	in      Input
 	objects []client.Object
 	seq     int // counts the pods that were added
 
-	descriptions   []string        // what the changes are, in words
-	pools, classes map[string]bool // that are applied
+	descriptions   []string        // the changes in words
+	assumed        []string        // what the changes leave open, for Outcome.Assumed
+	pools, classes map[string]bool // those that the changes apply
 }
 
-// applyAll applies the changes. Objects that do not change are shared with the cluster.
+// applyAll applies the changes. Unchanged objects are shared with the cluster.
 func applyAll(ctx context.Context, in Input) (*changedObjects, error) {
 	a := &changedObjects{in: in, objects: in.Cluster.Objects(), pools: map[string]bool{}, classes: map[string]bool{}}
 	for i := range in.Changes {
@@ -174,10 +178,14 @@ func (a *changedObjects) find(like client.Object, key client.ObjectKey) int {
 	})
 }
 
+// changeable names the kinds that manifests may change.
+const changeable = "NodePool, EC2NodeClass, NodeOverlay, DaemonSet, Deployment, DeviceClass, ResourceClaim and " +
+	"ResourceClaimTemplate"
+
 func (a *changedObjects) applyItem(ctx context.Context, c *Change) (string, error) {
 	o, err := c.Item.Exactly()
 	if errors.Is(err, manifest.ErrUnknownKind) {
-		return "", fmt.Errorf("%w; plan knows NodePool, EC2NodeClass, NodeOverlay, DaemonSet and Deployment", err)
+		return "", fmt.Errorf("%w; plan knows %s", err, changeable)
 	}
 	if err != nil {
 		return "", err
@@ -187,14 +195,13 @@ func (a *changedObjects) applyItem(ctx context.Context, c *Change) (string, erro
 		return "", fmt.Errorf("line %d: %s without metadata.name", c.Item.Line, n.Kind)
 	}
 	switch o.(type) {
-	case *karpv1.NodePool, *ec2v1.EC2NodeClass, *karpv1alpha1.NodeOverlay:
-	case *appsv1.DaemonSet, *appsv1.Deployment:
+	case *karpv1.NodePool, *ec2v1.EC2NodeClass, *karpv1alpha1.NodeOverlay, *resourcev1.DeviceClass:
+	case *appsv1.DaemonSet, *appsv1.Deployment, *resourcev1.ResourceClaim, *resourcev1.ResourceClaimTemplate:
 		if o.GetNamespace() == "" {
 			o.SetNamespace(c.Namespace)
 		}
 	default:
-		return "", fmt.Errorf("line %d: plan cannot forecast a changed %s; it knows NodePool, EC2NodeClass, NodeOverlay, "+
-			"DaemonSet and Deployment", c.Item.Line, n)
+		return "", fmt.Errorf("line %d: plan cannot forecast a changed %s; it knows %s", c.Item.Line, n, changeable)
 	}
 	if d, ok := o.(*appsv1.Deployment); ok {
 		return a.deployment(ctx, d)
@@ -208,6 +215,7 @@ func (a *changedObjects) applyItem(ctx context.Context, c *Change) (string, erro
 	if err != nil {
 		return "", err
 	}
+	fields = a.keepRedacted(before, after, fields)
 	switch after := after.(type) {
 	case *karpv1.NodePool:
 		a.pools[after.Name] = true
@@ -228,6 +236,21 @@ func (a *changedObjects) applyItem(ctx context.Context, c *Change) (string, erro
 	a.objects = slices.Clone(a.objects)
 	a.objects[at] = after
 	return name + " changes: " + strings.Join(fields, ", "), nil
+}
+
+// keepRedacted takes the user data of an EC2NodeClass as unchanged where a capture leaves it out. It returns the
+// changed fields without it.
+func (a *changedObjects) keepRedacted(before, after client.Object, fields []string) []string {
+	was, _ := before.(*ec2v1.EC2NodeClass)
+	class, _ := after.(*ec2v1.EC2NodeClass)
+	if was == nil || class == nil || ptr.Deref(was.Spec.UserData, "") != capture.Redacted ||
+		ptr.Deref(class.Spec.UserData, "") == capture.Redacted {
+		return fields
+	}
+	class.Spec.UserData = was.Spec.UserData
+	a.assumed = append(a.assumed, fmt.Sprintf(
+		"whether the user data of EC2NodeClass %q changes is not known: the capture leaves it out", class.Name))
+	return slices.DeleteFunc(fields, func(field string) bool { return field == "spec.userData" })
 }
 
 func (a *changedObjects) delete(ctx context.Context, c *Change) (string, error) {

@@ -24,7 +24,7 @@ type applier struct {
 	commands []*command
 }
 
-// Apply launches and removes what the plan says.
+// Apply carries out the launches, removals and commands of the plan.
 func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) cycle.Result {
 	out := cycle.Result{Claims: map[string]string{}}
 	for i := range plan.Launches {
@@ -52,10 +52,10 @@ func (a *applier) Apply(_ context.Context, s *model.Snapshot, plan model.Plan) c
 	return out
 }
 
-// Report does nothing: the forecast's outcome reports.
+// Report does nothing: the forecast's Outcome reports instead.
 func (a *applier) Report(*model.Snapshot, model.Plan, map[string]string) {}
 
-// Advance ends commands whose replacements are ready.
+// Advance ends commands whose replacements are ready: their nodes are drained, or stay if their reason has gone.
 func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.StillTrue) (out cycle.Result,
 	due time.Time,
 ) {
@@ -92,10 +92,11 @@ func (a *applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.
 // command is a model.Command in progress.
 type command struct {
 	model.Command
-	waits map[string]bool // claims that have to be ready first
+	waits map[string]bool // claims that must be ready first
 }
 
-// begin launches a command's replacements and marks the nodes that it removes. It reports whether it did.
+// begin launches a command's replacements and marks the nodes that it removes. It returns false, and does nothing, if
+// one of these nodes no longer exists or is already being removed.
 func (a *applier) begin(s *model.Snapshot, c model.Command) bool {
 	step := Step{Action: Replace, Method: c.Method, Why: reason.Command(s, c)}
 	for _, v := range c.Removals {
@@ -128,7 +129,7 @@ func (a *applier) begin(s *model.Snapshot, c model.Command) bool {
 	return true
 }
 
-// mark notes on a claim which command removes it, and keeps pods off its Node; an empty text takes both back.
+// mark records on a claim which command removes it, and taints its Node. An empty text undoes both.
 func (a *applier) mark(name, text string) {
 	claim := a.claims[name].DeepCopy()
 	claim.ResourceVersion = ""
@@ -150,7 +151,7 @@ func (a *applier) mark(name, text string) {
 	}
 }
 
-// startDrain deletes a claim.
+// startDrain marks a claim as deleted, so that drain evicts its pods.
 func (r *run) startDrain(name string) {
 	claim := r.claims[name]
 	if claim == nil || r.draining[name] {
@@ -164,7 +165,7 @@ func (r *run) startDrain(name string) {
 	r.draining[name] = true
 }
 
-// drain evicts what may be evicted from nodes that are being removed, and begins to terminate those without pods.
+// drain evicts the pods that may be evicted from nodes being removed, and begins to terminate nodes without pods.
 func (r *run) drain() bool {
 	busy := false
 	for _, name := range slices.Sorted(maps.Keys(r.draining)) {
@@ -174,12 +175,11 @@ func (r *run) drain() bool {
 		left := 0
 		if node := r.nodeOf(r.claims[name]); node != nil {
 			for _, pod := range r.cluster.PodsOnNode(node.Name) {
-				p := translate.ReadPod(pod)
-				if p.Daemon() || p.Terminal {
+				if !drainable(pod) {
 					continue
 				}
 				forced := translate.HasDeadline(r.claims[name])
-				if !forced && (p.HeldUntil.After(r.now()) || !r.mayEvict(pod)) {
+				if !forced && (translate.ReadPod(pod).HeldUntil.After(r.now()) || !r.mayEvict(pod)) {
 					left++
 					continue
 				}
@@ -205,7 +205,7 @@ func removedNodes(s *model.Snapshot, x model.Removal) []Node {
 	return []Node{{Name: cmp.Or(x.Node, x.Claim), Pool: x.Pool, DollarsPerHour: x.Saves.Dollars()}}
 }
 
-// evictedPods counts the pods that have to leave a node when it is removed.
+// evictedPods counts the pods that are evicted when a node is removed.
 func evictedPods(s *model.Snapshot, node string) int {
 	n := 0
 	for i := range s.Nodes {

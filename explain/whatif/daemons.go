@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// daemonPods gives each node the pods of its DaemonSets, and deletes those of DaemonSets that were deleted or
-// changed, or no longer select the node.
+// daemonPods binds waiting DaemonSet pods to their nodes and creates missing ones. It deletes pods whose DaemonSet
+// was deleted or changed, or no longer selects the node. It reports whether it did anything.
 func (r *run) daemonPods() bool {
 	s, busy := r.cluster.Snapshot(), false
 	wanted := map[string]*model.Daemon{}
@@ -26,7 +26,7 @@ func (r *run) daemonPods() bool {
 	for i := range s.Nodes {
 		at[s.Nodes[i].Name] = &s.Nodes[i]
 	}
-	have, placed := map[string]map[string]bool{}, map[string]bool{} // by DaemonSet: nodes; namespaces
+	have, placed := map[string]map[string]bool{}, map[string]bool{} // nodes by DaemonSet; namespaces
 	for _, key := range slices.SortedFunc(maps.Keys(r.pods), compareNames) {
 		pod := r.pods[key]
 		p := translate.ReadPod(pod)
@@ -55,7 +55,7 @@ func (r *run) daemonPods() bool {
 	return r.missingDaemons(s, wanted, have) || busy
 }
 
-// missingDaemons creates the DaemonSet pods that nodes lack; have names the nodes that have one, by DaemonSet.
+// missingDaemons creates the DaemonSet pods that nodes lack; have holds the nodes that have one, by DaemonSet.
 func (r *run) missingDaemons(s *model.Snapshot, wanted map[string]*model.Daemon, have map[string]map[string]bool) bool {
 	busy := false
 	for name, d := range wanted {
@@ -72,7 +72,7 @@ func (r *run) missingDaemons(s *model.Snapshot, wanted map[string]*model.Daemon,
 	return busy
 }
 
-// fits reports whether the node has room for its own pods and for those that wait for it.
+// fits reports whether the node has room for its pods and for those waiting for it.
 func fits(n *model.Node) bool {
 	free := n.Free()
 	return !slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// DaemonPending is a pod of a DaemonSet that would stay Pending, because its node has no room for it.
+// DaemonPending is a DaemonSet pod that would stay Pending because its node has no room for it.
 type DaemonPending struct {
 	DaemonSet string `json:"daemonSet"` // namespace/name
 	Node      string `json:"node"`
@@ -19,7 +19,7 @@ type DaemonPending struct {
 	Before    bool   `json:"before,omitempty"`
 }
 
-// daemonsPending returns the DaemonSet pods that are pending in the end.
+// daemonsPending returns the DaemonSet pods that are still pending at the end.
 func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
 	out := []DaemonPending{}
 	for i := range s.Nodes {
@@ -37,7 +37,7 @@ func (r *run) daemonsPending(s *model.Snapshot) []DaemonPending {
 	return out
 }
 
-// shortOf says which resources a node lacks for its pods and those that wait for it.
+// shortOf says which resources a node lacks for its pods and for those waiting for it.
 func shortOf(s *model.Snapshot, n *model.Node) string {
 	var short []string
 	for i, left := range n.Free() {

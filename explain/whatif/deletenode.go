@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// deleteNode deletes a Node with its instance, at once: PodDisruptionBudgets are not asked. Owners create its pods
-// again, except those of DaemonSets.
+// deleteNode deletes a Node and its instance at once, regardless of PodDisruptionBudgets. Owners recreate its pods,
+// except those of DaemonSets.
 func (a *changedObjects) deleteNode(name string) (string, error) {
 	if a.find(&corev1.Node{}, client.ObjectKey{Name: name}) < 0 {
 		return "", fmt.Errorf("--delete node/%s: %w", name,
@@ -56,7 +56,7 @@ func (a *changedObjects) deleteNode(name string) (string, error) {
 	return text, nil
 }
 
-// successor is the pod that takes the place of one whose node is gone; nil if there is none.
+// successor returns the pod that replaces one whose node is deleted, or nil if there is none.
 func (a *changedObjects) successor(pod *corev1.Pod) *corev1.Pod {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || slices.Contains([]string{"DaemonSet", "Node"}, owner.Kind) ||

@@ -21,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// madeFor is the annotation with which the forecast's own DaemonSet pods name their template.
+// madeFor is the annotation with which the forecast's own DaemonSet pods record their template.
 const madeFor = "forecast.nodeless.sh/template"
 
 // before is the cluster before the change.
@@ -29,7 +29,7 @@ type before struct {
 	pools   map[string]*karpv1.NodePool
 	classes map[string]*ec2v1.EC2NodeClass
 	daemons map[string]string // fingerprints, by namespace/name
-	changed bool              // there is a change at all
+	changed bool              // false if there is no change at all
 }
 
 func objectsBefore(objects []client.Object) before {
@@ -51,12 +51,12 @@ func objectsBefore(objects []client.Object) before {
 	return f
 }
 
-// fingerprint identifies the template of a DaemonSet, as far as decisions depend on it.
+// fingerprint identifies a DaemonSet's template by the fields that decisions depend on.
 func fingerprint(ds *appsv1.DaemonSet) string {
 	spec := ds.Spec.Template.Spec.DeepCopy()
 	translate.LeanContainers(spec.InitContainers)
 	translate.LeanContainers(spec.Containers)
-	// of plain types
+	// Plain types always marshal.
 	text, _ := json.Marshal(corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: ds.Spec.Template.Labels},
 		Spec:       *spec,
@@ -77,24 +77,48 @@ func (f *before) outdated(ds *appsv1.DaemonSet, pod *corev1.Pod) bool {
 }
 
 // drift marks nodes that no longer match their changed pool or class, by the rules of translate.PoolDrift and
-// cloud/aws. What claims say about unchanged pools and classes stays.
+// cloud/aws. Claims of unchanged pools and classes keep the drift that they report.
 func (r *run) drift() {
 	if !r.was.changed {
 		return
 	}
 	for _, claim := range r.claims {
 		pool := r.pools[claim.Labels[karpv1.NodePoolLabelKey]]
-		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) ||
-			conditions.IsTrue(claim, karpv1.ConditionTypeDrifted) {
+		if pool == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" || made(claim) || ofGroup(claim) {
 			continue
 		}
-		if reason := r.driftOf(claim, pool); reason != "" {
-			claim = claim.DeepCopy()
-			claim.ResourceVersion = ""
-			setTrue(claim, karpv1.ConditionTypeDrifted, reason, metav1.NewTime(r.now()))
-			r.put(claim)
+		drifted := conditions.IsTrue(claim, karpv1.ConditionTypeDrifted)
+		if drifted && !r.was.mayMatchAgain(claim, pool) {
+			continue
 		}
+		reason := r.driftOf(claim, pool)
+		if drifted == (reason != "") {
+			continue
+		}
+		claim = claim.DeepCopy()
+		claim.ResourceVersion = ""
+		if reason != "" {
+			setTrue(claim, karpv1.ConditionTypeDrifted, reason, metav1.NewTime(r.now()))
+		} else {
+			claim.Status.Conditions = slices.DeleteFunc(claim.Status.Conditions,
+				func(c statusCondition) bool { return c.Type == karpv1.ConditionTypeDrifted })
+		}
+		r.put(claim)
 	}
+}
+
+// ofGroup reports whether a claim's instance belongs to an Auto Scaling group. Such an instance never drifts
+// (controller/nodeclaim).
+func ofGroup(claim *karpv1.NodeClaim) bool {
+	ref := cluster.ClassRef(claim.Spec.NodeClassRef)
+	return v1alpha1.IsNodeGroup(ref.Group, ref.Kind)
+}
+
+// mayMatchAgain reports whether a claim drifted from its pool, which the change alters.
+func (f *before) mayMatchAgain(claim *karpv1.NodeClaim, pool *karpv1.NodePool) bool {
+	was, found := f.pools[pool.Name], conditions.Of(claim, karpv1.ConditionTypeDrifted)
+	return was != nil && was != pool &&
+		(found.Reason == translate.NodePoolDrifted || found.Reason == translate.RequirementsDrifted)
 }
 
 // made reports whether the forecast created a claim, which then matches its pool and class.
@@ -109,7 +133,7 @@ func (r *run) driftOf(claim *karpv1.NodeClaim, pool *karpv1.NodePool) string {
 			claim.Annotations[karpv1.NodePoolHashVersionAnnotationKey] == karpv1.NodePoolHashVersion {
 			before = kept
 		}
-		// of a pool that cannot be read none are known
+		// The requirements of an invalid pool are unknown.
 		want, _ := translate.Requirements(pool.Spec.Template.Spec.Requirements)
 		if reason, _ := translate.PoolDrift(claim, pool.Name, before, pool.Hash(), want); reason != "" {
 			return reason
@@ -128,7 +152,7 @@ func classDrift(claim *karpv1.NodeClaim, class, was *ec2v1.EC2NodeClass) string 
 	hash, version := aws.HashKeys(was)
 	kept, now := claim.Annotations[hash], was.Annotations[hash]
 	drifted := kept != "" && now != "" && kept != now && claim.Annotations[version] == was.Annotations[version]
-	// The certificates that the annotations were made with are the controller's.
+	// Compare without certificates: only the controller knows those that the annotations were made with.
 	if drifted || aws.ClassHash(was, "") != aws.ClassHash(class, "") {
 		return "NodeClassDrift"
 	}
@@ -155,7 +179,7 @@ func groups(class *ec2v1.EC2NodeClass) string {
 	return strings.Join(ids, " ")
 }
 
-// drainOrphans drains the nodes of deleted pools: Kubernetes deletes their claims.
+// drainOrphans drains the nodes of deleted pools, because Kubernetes deletes their claims.
 func (r *run) drainOrphans() {
 	for name, claim := range r.claims {
 		pool := claim.Labels[karpv1.NodePoolLabelKey]

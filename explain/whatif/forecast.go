@@ -21,12 +21,12 @@ import (
 type Input struct {
 	Cluster *capture.Cluster // read with Options.Keep
 	Changes []Change
-	// Namespace is that of changed objects that name none.
+	// Namespace is the default for changed objects that name none.
 	Namespace string
 	Policy    model.Policy
-	// Gates are the controller's feature gates; those that the cluster shows to be on count as well.
+	// Gates are the controller's feature gates. Run adds those that are evidently on in the cluster.
 	Gates gates.Gates
-	// Boot is the time from a node's launch until pods run on it; 0 = as the cluster's nodes took.
+	// Boot is the time from a node's launch until pods run on it; 0 = as measured on the cluster's nodes.
 	Boot time.Duration
 	// Horizon is how far to look ahead; 0 = a day.
 	Horizon time.Duration
@@ -66,14 +66,14 @@ type Step struct {
 	Method       model.Method `json:"method,omitempty"`
 	Removed      []Node       `json:"goes,omitempty"`
 	Launched     []Node       `json:"comes,omitempty"`
-	Pods         int          `json:"pods"` // that are evicted, or for which nodes are launched
+	Pods         int          `json:"pods"` // evicted, or given a launched node
 	Budget       string       `json:"budget,omitempty"`
 	Why          string       `json:"why,omitempty"`
-	// Anyway says that it would happen without the change, too.
+	// Anyway means that the step happens without the change, too.
 	Anyway bool `json:"anyway,omitempty"`
 }
 
-// Eviction is a pod that has to leave a node.
+// Eviction is a pod that is evicted from a node.
 type Eviction struct {
 	Pod          string  `json:"pod"`
 	Node         string  `json:"node"`
@@ -85,17 +85,17 @@ type Eviction struct {
 type Finding struct {
 	Name   string `json:"name"`
 	Why    string `json:"why"`
-	Before bool   `json:"before,omitempty"` // it holds without the change, too
+	Before bool   `json:"before,omitempty"` // also true without the change
 }
 
 // State is the size and price of a cluster.
 type State struct {
 	Nodes           int     `json:"nodes"`
 	DollarsPerHour  float64 `json:"dollarsPerHour"`
-	DollarsPerMonth float64 `json:"dollarsPerMonth"` // of HoursPerMonth
+	DollarsPerMonth float64 `json:"dollarsPerMonth"` // for HoursPerMonth
 }
 
-// HoursPerMonth is the length of a month, as in AWS's price calculator.
+// HoursPerMonth is the length of a month in hours, as in AWS's price calculator.
 const HoursPerMonth = 730
 
 // Outcome is the result of a forecast. Lists are sorted by time, then by name.
@@ -110,13 +110,13 @@ type Outcome struct {
 	Settled    bool       `json:"settled"` // false: more happens after the horizon
 	Steps      []Step     `json:"steps"`
 	Evictions  []Eviction `json:"evictions"`
-	Removed    []Node     `json:"removed"` // nodes that exist now and not in the end
-	Added      []Node     `json:"added"`   // nodes that exist in the end and not now
+	Removed    []Node     `json:"removed"` // nodes that exist now but not at the end
+	Added      []Node     `json:"added"`   // nodes that exist at the end but not now
 	Unplaced   []Finding  `json:"unplaced"`
 	Kept       []Finding  `json:"kept"` // drifted nodes that stay, and why
-	// DaemonsPending are pods of DaemonSets that have no room on their nodes.
+	// DaemonsPending are DaemonSet pods without room on their nodes.
 	DaemonsPending []DaemonPending `json:"daemonsPending"`
-	// Hazards are what goes wrong on the way, by kind.
+	// Hazards are problems before the change is complete, by kind.
 	Hazards  []Hazard `json:"hazards,omitempty"`
 	Assumed  []string `json:"assumed"`
 	BootTime float64  `json:"bootSeconds"`
@@ -140,8 +140,8 @@ func (o *Outcome) Differs() bool {
 	return o.After != o.Unchanged || len(o.Hazards) > 0
 }
 
-// Run forecasts the cluster with the changes and, to tell what they cause, without. It fails with a *CannotWorkError
-// if a NodePool or node class could launch nothing after the changes.
+// Run forecasts the cluster with the changes and, to isolate their effects, without them. It fails with a
+// *CannotWorkError if a NodePool or node class could launch nothing after the changes.
 func Run(ctx context.Context, in Input) (*Outcome, error) {
 	if in.Horizon <= 0 {
 		in.Horizon = 24 * time.Hour
@@ -178,6 +178,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	out.Changes, out.Unchanged, out.Before = a.descriptions, before.state(), before.initialState
 	out.compare(before.outcome())
 	out.Hazards = hazards(&was, &then)
+	out.Assumed = append(out.Assumed, a.assumed...)
 	for _, gap := range in.Cluster.Gaps() {
 		out.Assumed = append(out.Assumed, "not known: "+gap.Error())
 	}
@@ -185,7 +186,7 @@ func Run(ctx context.Context, in Input) (*Outcome, error) {
 	return out, nil
 }
 
-// compare marks what would happen without the change, too.
+// compare marks what also happens without the change.
 func (o *Outcome) compare(other *Outcome) {
 	steps, evicted, without := map[string]int{}, map[string]bool{}, map[string]bool{}
 	key := func(s *Step) string {

@@ -45,8 +45,8 @@ spec:
       containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]
 `
 
-// forecastOf is what becomes of testdata/cluster.yaml: two machines, each with a pod that nearly fills it, one of
-// which may go at a time.
+// forecastOf returns the forecast for testdata/cluster.yaml: two nodes, each with a pod that nearly fills it, of
+// which one may be removed at a time.
 func forecastOf(t *testing.T, manifests string, changes ...whatif.Change) (*whatif.Outcome, error) {
 	t.Helper()
 	return forecastBy(t, whatif.Input{Changes: changes, Gates: gates.Default()}, manifests)
@@ -54,12 +54,30 @@ func forecastOf(t *testing.T, manifests string, changes ...whatif.Change) (*what
 
 func forecastBy(t *testing.T, in whatif.Input, manifests string) (*whatif.Outcome, error) {
 	t.Helper()
-	f, err := os.Open("testdata/cluster.yaml")
+	return forecastIn(t, edited(t), in, manifests)
+}
+
+// edited returns testdata/cluster.yaml with its first occurrences of the even strings replaced by the odd ones.
+func edited(t *testing.T, edits ...string) string {
+	t.Helper()
+	raw, err := os.ReadFile("testdata/cluster.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	c, err := capture.Load(t.Context(), f, "cluster.yaml", capture.Options{Keep: true})
+	text := string(raw)
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(text, edits[i]) {
+			t.Fatalf("the cluster has no %q", edits[i])
+		}
+		text = strings.Replace(text, edits[i], edits[i+1], 1)
+	}
+	return text
+}
+
+// forecastIn returns the forecast for a cluster.
+func forecastIn(t *testing.T, cluster string, in whatif.Input, manifests string) (*whatif.Outcome, error) {
+	t.Helper()
+	c, err := capture.Load(t.Context(), strings.NewReader(cluster), "cluster.yaml", capture.Options{Keep: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +94,7 @@ func forecastBy(t *testing.T, in whatif.Input, manifests string) (*whatif.Outcom
 	return whatif.Run(t.Context(), in)
 }
 
-// told is an outcome in a few words.
+// told formats an outcome in short.
 func told(o *whatif.Outcome) string {
 	var out []string
 	for _, s := range o.Steps {
@@ -180,8 +198,32 @@ func TestWhatChangesComeTo(t *testing.T) {
 	}
 }
 
-// Of two machines that are ready at once kube-scheduler would give the small pod the larger one, and the large pod
-// would need a third, if it were not told for whom each was launched.
+// Three pods with a host port do not share two nodes, though they would have room there.
+func TestADeploymentGetsAHostPort(t *testing.T) {
+	const web = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: c, image: i, ports: [{containerPort: 80, hostPort: 80}], resources: {requests: {cpu: 400m}}}]
+`
+	cluster := strings.ReplaceAll(edited(t), "1500m", "400m")
+	want := "Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes"
+	if got := told(mustForecast(t, cluster, web)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	want = "0 evicted, 0 unplaced, 0 kept, 2 nodes"
+	if got := told(mustForecast(t, cluster, strings.Replace(web, ", hostPort: 80", "", 1))); got != want {
+		t.Errorf("without it:\ngot  %s\nwant %s", got, want)
+	}
+}
+
+// If two nodes become ready at once and the pods were not nominated to the nodes launched for them, kube-scheduler
+// would bind the small pod to the larger node, and the large pod would need a third one.
 func TestPodsGetTheMachinesThatWereLaunchedForThem(t *testing.T) {
 	const deployment = `
 ---
@@ -261,7 +303,7 @@ func TestBadChangesAreRefusedWithTheirLine(t *testing.T) {
 	}
 }
 
-// There is no figure for a cluster whose pools get no nodes.
+// There are no figures for a cluster whose pools get no nodes.
 func TestAChangeThatCannotWorkHasNoFigures(t *testing.T) {
 	for name, c := range map[string]struct{ manifests, want string }{
 		"a type that does not exist": {
@@ -295,7 +337,7 @@ func TestAChangeThatCannotWorkHasNoFigures(t *testing.T) {
 	}
 }
 
-// A Node that is deleted takes its instance and its DaemonSets' pods along; the others get a place elsewhere.
+// A deleted Node takes its instance and its DaemonSets' pods along; its other pods are rescheduled.
 func TestNodesThatAreDeleted(t *testing.T) {
 	o, err := forecastOf(t, agent, whatif.Change{Delete: "node/n1"})
 	if err != nil {

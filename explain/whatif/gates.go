@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/controller/gates"
 )
 
-// gatesInUse adds the feature gates that the controller of the cluster evidently has on: NodeOverlays have
-// conditions, or a static pool has nodes.
+// gatesInUse adds the feature gates that are evidently on in the cluster's controller: NodeOverlays have conditions,
+// or a static pool has nodes.
 func gatesInUse(on gates.Gates, objects []client.Object) gates.Gates {
 	static := map[string]bool{}
 	for _, o := range objects {

@@ -16,11 +16,11 @@ spec:
   requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]
 `
 
-// What the controller has switched off does nothing, and that is said.
+// Features that the controller has disabled have no effect, and the forecast says so.
 func TestClosedGatesAreAssumedAndSaid(t *testing.T) {
 	kept := strings.Replace(strings.Replace(pool, "general", "kept", 1), "spec:", "spec:\n  replicas: 2", 1)
 	for _, c := range []struct {
-		manifests, closed, open string // what it comes to
+		manifests, closed, open string // outcomes with closed and open gates
 		why                     string // with closed gates
 	}{
 		{

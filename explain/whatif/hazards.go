@@ -14,17 +14,18 @@ import (
 // Kinds of Hazards.
 const (
 	HazardAddresses = "PodsWithoutAddress"  // more pods than addresses on a node
-	HazardRestart   = "DaemonSetRestart"    // a DaemonSet's pod has to compete for its slot
+	HazardRestart   = "DaemonSetRestart"    // a DaemonSet's pod competes for its slot
 	HazardShutOut   = "DaemonSetShutOut"    // a DaemonSet without a critical priority on a full node
 	HazardRoll      = "NoRoomForRoll"       // the other nodes have no room for the pods of one
-	HazardStuck     = "CriticalPodsPending" // critical pods that are Pending already
+	HazardStuck     = "CriticalPodsPending" // critical pods that are already Pending
 	HazardMixed     = "MixedNodes"          // nodes that keep their limit of pods
-	HazardPrefixes  = "PrefixesOfSubnets"   // prefixes that subnets have to give
+	HazardPrefixes  = "PrefixesOfSubnets"   // prefixes that subnets must provide
 	HazardReserved  = "KubeReservedGrows"   // memory that pods lose
 	HazardControl   = "SingleControlPlane"  // no API server while the one control-plane node is replaced
 )
 
-// Hazard is what a change of the limit of pods or of the VPC CNI would do before it is complete, in numbers.
+// Hazard quantifies a problem that a change of the limit of pods, the VPC CNI or a DaemonSet causes before it is
+// complete.
 type Hazard struct {
 	Kind  string `json:"kind"`
 	Nodes int    `json:"nodes,omitempty"`
@@ -32,8 +33,8 @@ type Hazard struct {
 	Why   string `json:"why"`
 }
 
-// hazards compares what was with what the change makes of it. There are none unless the change is about the limit of
-// pods or about a DaemonSet.
+// hazards compares the cluster before and after the change. It returns none unless the change affects the limit of
+// pods or a DaemonSet.
 func hazards(was, then *facts) []Hazard {
 	var out []Hazard
 	limits := slices.ContainsFunc(was.nodes, func(n nodeFacts) bool { return then.takesThen(&n) != was.takesThen(&n) })
@@ -54,8 +55,8 @@ func hazards(was, then *facts) []Hazard {
 	return out
 }
 
-// withoutAddress says how many pods of a node would have no address, by what nodes have in common. It looks at both
-// states of a node on the way, for kubelet and aws-node do not change at once.
+// withoutAddress says how many pods per node would have no address, for each group of equal nodes. It looks at both
+// intermediate states of a node, because kubelet and aws-node do not change at the same time.
 func withoutAddress(was, then *facts) []Hazard {
 	type group struct {
 		typ                    string
@@ -66,7 +67,7 @@ func withoutAddress(was, then *facts) []Hazard {
 	for i := range was.nodes {
 		n := &was.nodes[i]
 		t, ok := catalog.Lookup(n.typ)
-		if !ok {
+		if !ok || n.windows {
 			continue
 		}
 		g := group{typ: n.typ, takes: then.takesThen(n), host: n.host}
@@ -92,7 +93,7 @@ func withoutAddress(was, then *facts) []Hazard {
 	return out
 }
 
-// prefixesNeeded says how many /28 blocks the running pods need.
+// prefixesNeeded says how many /28 prefixes the running pods need.
 func prefixesNeeded(was, then *facts) []Hazard {
 	if !then.cni.PrefixDelegation || was.cni.PrefixDelegation {
 		return nil
@@ -125,7 +126,7 @@ func prefixesNeeded(was, then *facts) []Hazard {
 	return out
 }
 
-// restarts says on how many nodes the pod of a rolling DaemonSet competes with pods that wait.
+// restarts says on how many nodes the pod of a rolling DaemonSet competes with pending pods.
 func restarts(was *facts, rolling []string) []Hazard {
 	full := was.full()
 	if len(full) == 0 || was.pending == 0 {
@@ -142,7 +143,7 @@ func restarts(was *facts, rolling []string) []Hazard {
 	return []Hazard{{HazardRestart, len(full), was.pending, why}}
 }
 
-// shutOut names the DaemonSets whose pods would not come back on full nodes.
+// shutOut names the DaemonSets whose pods would stay Pending if they ended on a full node.
 func shutOut(was, then *facts) []Hazard {
 	full := was.full()
 	var names []string
@@ -160,7 +161,7 @@ func shutOut(was, then *facts) []Hazard {
 		reason.Some(names, 3))}}
 }
 
-// noRoomForRoll says for how many pods of one node the others have neither slots nor addresses.
+// noRoomForRoll finds the node that leaves the most pods without slots or addresses elsewhere when it is drained.
 func noRoomForRoll(was, then *facts) []Hazard {
 	worst, short := "", 0
 	for i := range was.nodes {
@@ -208,8 +209,8 @@ func mixedNodes(was, then *facts) []Hazard {
 	}
 	var out []Hazard
 	if n := len(keep); n > 0 {
-		out = append(out, Hazard{HazardMixed, n, 0, fmt.Sprintf("%s of the same types (%s) Nodeless does not manage: %s the "+
-			"limit of pods until somebody replaces %s", reason.Count(n, "node"), reason.Some(keep, 3),
+		out = append(out, Hazard{HazardMixed, n, 0, fmt.Sprintf("Nodeless does not manage %s of the same types (%s): %s the "+
+			"old limit of pods until somebody replaces %s", reason.Count(n, "node"), reason.Some(keep, 3),
 			agree(n, "it keeps", "they keep"), agree(n, "it", "them"))})
 	}
 	if len(control) == 1 && slices.Contains(keep, control[0]) {
@@ -219,7 +220,7 @@ func mixedNodes(was, then *facts) []Hazard {
 	return out
 }
 
-// reservedGrows says how much memory pods lose, by type.
+// reservedGrows says how much memory pods lose, by pool and type.
 func reservedGrows(was, then *facts) []Hazard {
 	nodes := map[[2]string]int{} // by pool and type
 	for i := range was.nodes {
@@ -244,7 +245,7 @@ func reservedGrows(was, then *facts) []Hazard {
 	return out
 }
 
-// agree returns the word that goes with a number of things.
+// agree returns the word form that agrees with the number n.
 func agree(n int, one, several string) string {
 	if n == 1 {
 		return one

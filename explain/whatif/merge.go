@@ -21,9 +21,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// merged is an object as `kubectl apply` would leave it, with the API server's defaults: what the last applied
-// manifest had and this one has not is removed, what neither mentions stays. It also returns the changed fields of
-// spec, labels and annotations.
+// merged returns an object as `kubectl apply` would leave it, with the API server's defaults: it removes what the
+// last applied manifest had and this one lacks, and keeps what neither mentions. It also returns the changed fields
+// of spec and annotations.
 func merged(before, change client.Object, item manifest.Item) (client.Object, []string, error) {
 	now, err := plain(change)
 	if err != nil {
@@ -40,7 +40,7 @@ func merged(before, change client.Object, item manifest.Item) (client.Object, []
 		}
 		last := map[string]any{}
 		if text := before.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; text != "" {
-			last, _ = decoded([]byte(text)) // what cannot be read takes nothing away
+			last, _ = decoded([]byte(text)) // an unreadable manifest removes nothing
 		}
 		now = overlay(was, said, last)
 	} else {
@@ -71,15 +71,15 @@ func merged(before, change client.Object, item manifest.Item) (client.Object, []
 	return out, append(fields, differences("metadata", metaOf(was), metaOf(now))...), nil
 }
 
-// reread is a value as JSON has it.
+// reread returns a value as JSON decodes it.
 func reread(v any) any {
-	raw, _ := json.Marshal(v) // it came from JSON
+	raw, _ := json.Marshal(v) // cannot fail: it came from JSON
 	var out any
 	_ = json.Unmarshal(raw, &out)
 	return out
 }
 
-// metaOf returns the labels and annotations that people write.
+// metaOf returns the annotations that people write.
 func metaOf(o map[string]any) any {
 	meta, _ := o["metadata"].(map[string]any)
 	notes, _ := meta["annotations"].(map[string]any)
@@ -102,7 +102,7 @@ func plain(o client.Object) (map[string]any, error) {
 	return decoded(raw)
 }
 
-// overlay applies said to was and deletes what only last had.
+// overlay applies said to was and deletes the keys that only last has.
 func overlay(was, said, last map[string]any) map[string]any {
 	out := maps.Clone(was)
 	for key := range last {
@@ -126,7 +126,7 @@ func overlay(was, said, last map[string]any) map[string]any {
 	return out
 }
 
-// complete fills in the defaults of a custom resource and validates it. Other kinds are left alone.
+// complete fills in the defaults of a custom resource and validates it. It ignores other kinds.
 func complete(o map[string]any, item manifest.Item) error {
 	n, err := item.Name()
 	if err != nil {
@@ -155,7 +155,7 @@ func against(props *apiextensionsv1.JSONSchemaProps, o map[string]any, n manifes
 	if err != nil {
 		return err
 	}
-	defaulting.PruneNonNullableNullsWithoutDefaults(o, structural) // Go writes null for a list that is not there
+	defaulting.PruneNonNullableNullsWithoutDefaults(o, structural) // Go encodes a missing list as null
 	defaulting.Default(o, structural)
 	validator, _, err := validation.NewSchemaValidator(&in)
 	if err != nil {
@@ -167,7 +167,7 @@ func against(props *apiextensionsv1.JSONSchemaProps, o map[string]any, n manifes
 	return nil
 }
 
-// differences are the paths at which two values differ.
+// differences returns the paths at which two values differ.
 func differences(path string, a, b any) []string {
 	x, isMap := a.(map[string]any)
 	y, both := b.(map[string]any)

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// next is the next time at which something may change by itself; zero if nothing will.
+// next returns the next time at which something may change on its own, or zero if there is none.
 func (r *run) next() time.Time {
 	s := r.cluster.Snapshot()
 	var next time.Time

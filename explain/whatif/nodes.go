@@ -27,7 +27,8 @@ type inFlight struct {
 	candidate model.OfferingKey
 }
 
-// launch creates the NodeClaim of a launch and describes its node, which has no name if its pool no longer exists.
+// launch creates the NodeClaim of a launch and describes its node. The result has no name if the pool no longer
+// exists.
 func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) Node {
 	np := a.pools[l.Pool]
 	at := slices.IndexFunc(s.Pools, func(p model.Pool) bool { return p.Name == l.Pool })
@@ -61,13 +62,13 @@ func (a *applier) launch(s *model.Snapshot, l *model.Launch, replaces *command) 
 	}
 }
 
-// uidOf is the UID of an object that the forecast creates.
+// uidOf returns the UID of an object that the forecast creates.
 func uidOf(name string) types.UID { return types.UID("forecast-" + name) }
 
 // advanceNodes initializes nodes whose boot time has passed, and terminates drained ones.
 func (r *run) advanceNodes() bool {
 	busy := false
-	var offered *model.Snapshot // new nodes do not change it; a snapshot for each would be quadratic
+	var offered *model.Snapshot // new nodes do not change it; one snapshot for each would be quadratic
 	for _, name := range slices.Sorted(maps.Keys(r.inFlight)) {
 		if f := r.inFlight[name]; !f.at.After(r.now()) {
 			if offered == nil {
@@ -87,7 +88,7 @@ func (r *run) advanceNodes() bool {
 	return busy
 }
 
-// initialize creates the Node of a claim with an instance type that a snapshot offers its pool.
+// initialize creates or completes the Node of a claim, with an instance type that the snapshot offers to its pool.
 func (r *run) initialize(claim *karpv1.NodeClaim, f *inFlight, offered *model.Snapshot) {
 	if claim == nil || claim.DeletionTimestamp != nil {
 		return
@@ -139,9 +140,12 @@ func (r *run) initialize(claim *karpv1.NodeClaim, f *inFlight, offered *model.Sn
 	}
 	r.put(claim)
 	r.put(node)
+	for _, slice := range r.cluster.ExpectedSlices(node.Name, f.candidate.Type) {
+		r.put(slice)
+	}
 }
 
-// setTrue sets a condition that is not true yet.
+// setTrue sets a condition to true, unless it already is.
 func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
 	claim.Status.Conditions = slices.DeleteFunc(slices.Clone(claim.Status.Conditions),
 		func(c statusCondition) bool { return c.Type == kind && c.Status != metav1.ConditionTrue })
@@ -151,7 +155,7 @@ func setTrue(claim *karpv1.NodeClaim, kind, reason string, now metav1.Time) {
 	}
 }
 
-// typeOf is an instance type as it is offered to the claim's pool.
+// typeOf returns an instance type as offered to the claim's pool.
 func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.InstanceType {
 	for i := range s.Pools {
 		if s.Pools[i].Name != claim.Labels[karpv1.NodePoolLabelKey] {
@@ -166,7 +170,7 @@ func typeOf(s *model.Snapshot, claim *karpv1.NodeClaim, name string) model.Insta
 	return model.InstanceType{Name: name}
 }
 
-// expectedOf is the offering of a node that is being launched, as far as its labels tell.
+// expectedOf returns the offering of a node that is being launched; its fields are empty if they are unknown.
 func (r *run) expectedOf(claim *karpv1.NodeClaim) model.OfferingKey {
 	s := r.cluster.Snapshot()
 	for i := range s.Nodes {
@@ -198,7 +202,11 @@ func (r *run) terminate(name string) {
 	}
 	if node := r.nodeOf(claim); node != nil {
 		for _, pod := range r.cluster.PodsOnNode(node.Name) {
-			r.removePod(pod)
+			if p := translate.ReadPod(pod); p.Daemon() || p.Terminal {
+				r.removePod(pod)
+			} else { // it tolerates the taint of nodes being removed
+				r.evict(pod, node.Name)
+			}
 		}
 		for _, pod := range r.waitingFor(node.Name) {
 			r.removePod(pod)
@@ -211,7 +219,7 @@ func (r *run) terminate(name string) {
 	r.lastChange = r.now()
 }
 
-// measuredBoot is the median boot time of the cluster's nodes; 0 if it is unknown.
+// measuredBoot returns the median boot time of the cluster's nodes, 0 if it is unknown.
 func measuredBoot(claims map[string]*karpv1.NodeClaim) time.Duration {
 	var took []time.Duration
 	for _, c := range claims {

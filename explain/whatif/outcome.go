@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// state is the cluster's size and price now.
+// state returns the current size and price of the cluster.
 func (r *run) state() State {
 	var out State
 	s := r.cluster.Snapshot()
@@ -23,7 +23,7 @@ func (r *run) state() State {
 	return out
 }
 
-// outcome is the result of the run.
+// outcome returns the result of the run.
 func (r *run) outcome() *Outcome {
 	s := r.cluster.Snapshot()
 	out := &Outcome{

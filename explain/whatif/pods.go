@@ -12,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/lab/sim/kubescheduler"
 )
@@ -35,7 +38,7 @@ func (r *run) bind(ctx context.Context) bool {
 	reserved := reserve(scheduler, s, waiting)
 	for _, p := range waiting {
 		if ctx.Err() != nil {
-			break // the caller asks why
+			break // the caller checks ctx
 		}
 		node, nominated := reserved[p.PodKey]
 		if nominated {
@@ -59,7 +62,7 @@ func (r *run) bind(ctx context.Context) bool {
 	return len(changed) > 0
 }
 
-// reserve keeps room for the nominated pods on their nodes where the rules allow them, and returns the nodes by pod.
+// reserve reserves room for nominated pods on their nodes where the rules allow it, and returns these nodes by pod.
 func reserve(scheduler *kubescheduler.Scheduler, s *model.Snapshot, waiting []*model.Pod) map[model.PodKey]int {
 	reserved := map[model.PodKey]int{}
 	for _, p := range waiting {
@@ -73,7 +76,7 @@ func reserve(scheduler *kubescheduler.Scheduler, s *model.Snapshot, waiting []*m
 	return reserved
 }
 
-// place puts a pod on a node, where it runs at once. The caller recounts the PodDisruptionBudgets.
+// place binds a pod to a node, where it runs at once. The caller recounts the PodDisruptionBudgets.
 func (r *run) place(key types.NamespacedName, node string) {
 	pod := r.pods[key].DeepCopy()
 	now := metav1.NewTime(r.now())
@@ -93,6 +96,19 @@ func (r *run) removePod(pod *corev1.Pod) {
 	r.recount(pod.Namespace)
 }
 
+// ending reports whether a pod terminates when the forecast starts, which leaves it out. A static pod does not: it
+// stays as long as its node.
+func ending(pod *corev1.Pod) bool {
+	p := translate.ReadPod(pod)
+	return p.Deleting && !p.Static
+}
+
+// returns reports whether a pod that ends gets a successor then: a StatefulSet's. Those of others exist already.
+func returns(pod *corev1.Pod) bool {
+	p := translate.ReadPod(pod)
+	return p.Stateful && !p.Terminal
+}
+
 // evict evicts a pod; its owner creates another one at once.
 func (r *run) evict(pod *corev1.Pod, node string) {
 	r.evictions = append(r.evictions, Eviction{Pod: pod.Namespace + "/" + pod.Name, Node: node, AfterSeconds: r.after()})
@@ -104,7 +120,7 @@ func (r *run) evict(pod *corev1.Pod, node string) {
 	}
 }
 
-// makePod creates a pending pod like another one.
+// makePod creates a pending copy of a pod.
 func (r *run) makePod(like *corev1.Pod) {
 	r.seq++
 	pod := like.DeepCopy()
@@ -121,20 +137,65 @@ func (r *run) makePod(like *corev1.Pod) {
 	r.put(pod)
 }
 
-// mayEvict consults the PodDisruptionBudgets, as the Eviction API does.
+// drainable reports whether a drain evicts the pod: not if it stays until its node is deleted (controller/nodeclaim).
+func drainable(pod *corev1.Pod) bool {
+	p := translate.ReadPod(pod)
+	_, refused := model.Untolerated(disrupted, translate.Tolerations(pod.Spec.Tolerations))
+	return refused && !p.Daemon() && !p.Terminal
+}
+
+// disrupted is the taint of nodes being removed: pods that tolerate it are not evicted.
+var disrupted = translate.Taints([]corev1.Taint{karpv1.DisruptedNoScheduleTaint})
+
+// mayEvict consults the PodDisruptionBudgets, as the Eviction API does (k8s.io/kubernetes
+// pkg/registry/core/pod/storage/eviction.go).
 func (r *run) mayEvict(pod *corev1.Pod) bool {
+	if pod.Status.Phase == corev1.PodPending {
+		return true
+	}
 	var covering []*policyv1.PodDisruptionBudget
 	for _, b := range r.pdbs {
 		if b.Namespace == pod.Namespace && covers(b, pod) {
 			covering = append(covering, b)
 		}
 	}
-	return len(covering) == 0 || len(covering) == 1 && covering[0].Status.DisruptionsAllowed > 0
+	if len(covering) != 1 {
+		return len(covering) == 0
+	}
+	b := covering[0]
+	if !ready(pod) && (ptr.Deref(b.Spec.UnhealthyPodEvictionPolicy, "") == policyv1.AlwaysAllow ||
+		b.Status.CurrentHealthy >= b.Status.DesiredHealthy && b.Status.DesiredHealthy > 0) {
+		return true
+	}
+	return b.Status.DisruptionsAllowed > 0
 }
 
 func covers(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
+}
+
+// changedNamespaces returns the namespaces in which the change adds or deletes pods. The PodDisruptionBudgets of
+// others have the status that the cluster reports.
+func changedNamespaces(objects, before []client.Object) map[string]bool {
+	out := map[string]bool{}
+	if before == nil {
+		return out
+	}
+	added := map[*corev1.Pod]int{} // -1: deleted; 0: as before
+	for by, list := range map[int][]client.Object{1: objects, -1: before} {
+		for _, o := range list {
+			if pod, ok := o.(*corev1.Pod); ok {
+				added[pod] += by
+			}
+		}
+	}
+	for pod, n := range added {
+		if n != 0 {
+			out[pod.Namespace] = true
+		}
+	}
+	return out
 }
 
 // recount updates the PodDisruptionBudgets of a namespace, as their controller does.
@@ -161,9 +222,13 @@ func (r *run) recount(namespace string) {
 			n, _ := intstr.GetScaledValueFromIntOrPercent(most, expected, true)
 			want = expected - n
 		}
-		if allowed := int32(max(healthy-want, 0)); allowed != b.Status.DisruptionsAllowed {
+		now := b.Status
+		now.DisruptionsAllowed = int32(max(healthy-want, 0))
+		now.CurrentHealthy, now.DesiredHealthy = int32(healthy), int32(max(want, 0))
+		if now.DisruptionsAllowed != b.Status.DisruptionsAllowed || now.CurrentHealthy != b.Status.CurrentHealthy ||
+			now.DesiredHealthy != b.Status.DesiredHealthy {
 			b = b.DeepCopy()
-			b.ResourceVersion, b.Status.DisruptionsAllowed = "", allowed
+			b.ResourceVersion, b.Status = "", now
 			r.pdbs[i] = b
 			r.cluster.Update(b)
 		}

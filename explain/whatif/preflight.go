@@ -14,13 +14,13 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// facts are what the hazards of a change follow from, before it or after.
+// facts are what the hazards of a change are derived from, before or after it.
 type facts struct {
 	nodes    []nodeFacts // by name
-	pending  int         // pods that wait and belong to no DaemonSet
-	critical []string    // those of a critical priority class
+	pending  int         // pending pods that belong to no DaemonSet
+	critical []string    // those with a critical priority class
 	daemons  map[string]*appsv1.DaemonSet
-	cni      *catalog.CNI                              // nil if it is not known which addresses nodes have
+	cni      *catalog.CNI                              // nil if the addresses of nodes are unknown
 	types    map[string]map[string]*model.InstanceType // by pool and name
 }
 
@@ -29,11 +29,12 @@ type nodeFacts struct {
 	name, pool, typ string
 	managed         bool
 	control         bool // a control-plane node
-	takes           int  // pods, by its kubelet
-	pods, host      int  // that are bound; of them on the host network
+	windows         bool // aws-node gives its pods no addresses
+	takes           int  // pods that its kubelet accepts
+	pods, host      int  // bound pods; those on the host network
 }
 
-// facts returns those of a run that has not begun.
+// facts returns the facts of a run that has not started.
 func (r *run) facts() facts {
 	f := facts{daemons: maps.Clone(r.daemons), types: map[string]map[string]*model.InstanceType{}}
 	s := r.cluster.Snapshot()
@@ -52,7 +53,8 @@ func (r *run) facts() facts {
 			at[n.Name] = len(f.nodes)
 			f.nodes = append(f.nodes, nodeFacts{
 				name: n.Name, pool: n.Pool, typ: cmp.Or(n.Type, o.Labels[model.LabelInstanceType]), managed: n.Claim != "",
-				control: control, takes: int(n.Allocatable[model.Pods]),
+				control: control, windows: o.Labels[model.LabelOS] == string(corev1.Windows),
+				takes: int(n.Allocatable[model.Pods]),
 			})
 		}
 	}
@@ -68,7 +70,7 @@ func (r *run) facts() facts {
 	return f
 }
 
-// count adds a pod to its node, or to those that wait. at says where its node is in f.nodes.
+// count adds a pod to its node or to the pending pods. at gives the index in f.nodes by node name.
 func (f *facts) count(p *corev1.Pod, at map[string]int) {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return
@@ -93,7 +95,7 @@ func isCritical(class string) bool {
 	return class == "system-node-critical" || class == "system-cluster-critical"
 }
 
-// takesThen returns how many pods the node's kubelet, or that of the node that replaces it, takes after the change.
+// takesThen returns how many pods the kubelet of the node, or of its replacement, accepts after the change.
 func (f *facts) takesThen(n *nodeFacts) int {
 	if t := f.types[n.pool][n.typ]; n.managed && t != nil {
 		return int(t.Capacity[model.Pods])
@@ -112,7 +114,7 @@ func (f *facts) full() []string {
 	return out
 }
 
-// roomOf returns for how many more pods a node has slots and addresses.
+// roomOf returns the number of further pods for which a node has slots and addresses.
 func (f *facts) roomOf(n *nodeFacts) int {
 	room := n.takes - n.pods
 	if t, ok := catalog.Lookup(n.typ); ok && f.cni != nil {
@@ -121,7 +123,7 @@ func (f *facts) roomOf(n *nodeFacts) int {
 	return room
 }
 
-// rollingDaemons returns the DaemonSets whose pods are replaced, deleted first, by name.
+// rollingDaemons returns, by name, the DaemonSets that delete each pod before they create its replacement.
 func rollingDaemons(was, then *facts) []string {
 	var out []string
 	for name, ds := range was.daemons {

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
-// kopsPool launches t3.medium, which have three network interfaces of six addresses: 17 pods, 15 of them with an
-// address of their own. Bottlerocket reserves memory by the limit of pods.
+// kopsPool launches t3.medium, which has three network interfaces of six addresses: 17 pods, 15 of them with an
+// address of their own. Bottlerocket reserves memory by the maximum of pods.
 const kopsPool = `apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: workers}
@@ -115,8 +115,8 @@ status: {phase: %[3]s}
 	return out
 }
 
-// The accident of a kops cluster of t3.medium (one control-plane node, two workers, 100 replicas more than fit):
-// maxPods 110 and prefix delegation at once. A plan foretells it in numbers.
+// The incident of a kops cluster of t3.medium (one control-plane node, two workers, 100 replicas more than fit):
+// maxPods 110 and prefix delegation at once. A plan predicts it in numbers.
 func TestTheKopsAccidentIsForetold(t *testing.T) {
 	const exporter = "node-exporter"
 	cluster := kopsPool + kopsClass("") + kopsDaemon("aws-node", "system-node-critical", "false") +
@@ -151,7 +151,8 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 			"creates the next one. 2 nodes are at the limit of pods (w1, w2), and 80 pending pods compete"},
 		{Kind: whatif.HazardShutOut, Nodes: 2, Pods: 2, Why: "pods of kube-system/node-exporter have no critical priority"},
 		{Kind: whatif.HazardRoll, Nodes: 1, Pods: 15, Why: "if w1 is drained before its replacement is ready, 15 pods"},
-		{Kind: whatif.HazardMixed, Nodes: 1, Why: "(control) Nodeless does not manage"},
+		{Kind: whatif.HazardMixed, Nodes: 1, Why: "Nodeless does not manage 1 node of the same types (control): " +
+			"it keeps the old limit"},
 		{Kind: whatif.HazardControl, Nodes: 1, Why: "control is the only control-plane node"},
 		{Kind: whatif.HazardReserved, Nodes: 2, Why: "reserves 1023Mi more memory"},
 		{Kind: whatif.HazardPrefixes, Nodes: 3, Why: "of 16 contiguous addresses"},
@@ -170,7 +171,7 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 		}
 	}
 
-	// The limit of pods alone would leave pods without addresses for good; the CNI alone leaves none.
+	// A higher maxPods alone would leave pods without addresses for good; the CNI's setting alone would not.
 	alone := of(kopsClass("maxPods: 110"))
 	if len(alone) == 0 || alone[0].Kind != whatif.HazardAddresses || !strings.Contains(alone[0].Why, "addresses for 15 now and for 15 with the change") {
 		t.Errorf("maxPods alone: %+v", alone)

@@ -32,9 +32,9 @@ const (
 	defaultBoot = 40 * time.Second
 	// terminationTime is the time from the last eviction until a node is terminated.
 	terminationTime = 10 * time.Second
-	// budgetPoll is how often budgets with a schedule are evaluated again.
+	// budgetPoll is how often budgets with a schedule are re-evaluated.
 	budgetPoll = 15 * time.Minute
-	// maxCycles ends a forecast that would never settle.
+	// maxCycles stops a forecast that would never settle.
 	maxCycles = 100_000
 )
 
@@ -52,7 +52,7 @@ type run struct {
 	pdbs            []*policyv1.PodDisruptionBudget
 	pools           map[string]*karpv1.NodePool
 	was             before // before the change
-	overlaysIgnored bool   // there are NodeOverlays, and their feature gate is off
+	overlaysIgnored bool   // there are NodeOverlays, but their feature gate is off
 
 	inFlight    map[string]*inFlight // by claim
 	terminating map[string]time.Time // when the empty nodes of claims will be terminated
@@ -67,12 +67,12 @@ type run struct {
 	unplaced     []model.Unplaced
 	kept         []model.Kept
 	retryAt      time.Time
-	lastChange   time.Time // when something was last done
+	lastChange   time.Time // when anything was last done
 	settled      bool
 	boot         time.Duration
 }
 
-// newRun starts from objects. unchanged are those without the change, nil if there is none.
+// newRun starts a run from objects. before are the objects without the change, nil if there is no change.
 func newRun(ctx context.Context, in Input, objects, before []client.Object) (*run, error) {
 	now := in.Cluster.Snapshot().Now
 	r := &run{
@@ -91,18 +91,21 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		Provision: provision, Disrupt: engine.Disrupt, StillTrue: engine.StillTrue, Check: checkPlan,
 		Log: slog.New(slog.DiscardHandler),
 	})
-	classes := map[string]*ec2v1.EC2NodeClass{}
-	for _, o := range objects {
-		if name, class := capture.ClassOf(o); class != nil {
-			classes[name] = class
-		}
-	}
-	in.Cluster.SetClasses(classes)
+	in.Cluster.SetClasses(classesOf(objects))
 	for _, o := range objects {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		if pod, ok := o.(*corev1.Pod); ok && ending(pod) {
+			if returns(pod) {
+				r.makePod(pod)
+			}
+			continue
+		}
 		r.put(o)
+	}
+	for namespace := range changedNamespaces(objects, before) {
+		r.recount(namespace)
 	}
 	in.Cluster.OfferTo(ctx, r.cluster)
 	r.boot = cmp.Or(in.Boot, measuredBoot(r.claims), defaultBoot)
@@ -123,6 +126,17 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	}
 	r.drainOrphans()
 	return r, nil
+}
+
+// classesOf returns the node classes among objects, by the names of capture.ClassOf.
+func classesOf(objects []client.Object) map[string]*ec2v1.EC2NodeClass {
+	classes := map[string]*ec2v1.EC2NodeClass{}
+	for _, o := range objects {
+		if name, class := capture.ClassOf(o); class != nil {
+			classes[name] = class
+		}
+	}
+	return classes
 }
 
 // put creates or updates an object.
@@ -158,7 +172,7 @@ func (r *run) addStep(s Step) {
 	r.steps, r.lastChange = append(r.steps, s), r.now()
 }
 
-// play carries the cluster forward until nothing changes any more.
+// play advances the cluster until nothing changes any more or the horizon has passed.
 func (r *run) play(ctx context.Context) error {
 	look := true
 	for range maxCycles {
@@ -176,7 +190,7 @@ func (r *run) play(ctx context.Context) error {
 		busy = decided || busy
 		busy = r.drain() || busy
 		look = r.changed() || busy || look
-		if busy { // the costly question is asked when all has its place
+		if busy { // disrupt is costly: call it when nothing else is left to do
 			continue
 		}
 		if look {
@@ -208,7 +222,7 @@ func (r *run) changed() bool {
 	}
 }
 
-// decide answers the pending pods and advances commands in progress. It reports whether anything was done.
+// decide plans for the pending pods and advances commands in progress. It reports whether anything was done.
 func (r *run) decide(ctx context.Context) (bool, error) {
 	d := r.driver.Provision(ctx)
 	r.driver.Advance(ctx, &d)
@@ -234,11 +248,11 @@ func broken(d cycle.Decision) error {
 	if len(d.Bad) == 0 {
 		return nil
 	}
-	return fmt.Errorf("a plan broke a promise, which is a bug; please report it with the output of nodeless capture: %s",
+	return fmt.Errorf("a plan failed its check, which is a bug; please report it with the output of nodeless capture: %s",
 		d.Bad[0])
 }
 
-// provision is engine.Provision, which is skipped while no pod is pending and no pool is static.
+// provision is engine.Provision, but skips it while no pod is pending and no pool is static.
 func provision(s *model.Snapshot, p model.Policy) model.Plan {
 	if len(s.Pending) == 0 && !slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static }) {
 		return model.Plan{}

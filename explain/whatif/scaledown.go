@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// sortByDeletionOrder sorts the pods of a Deployment by which are deleted first on scale-down, as the ReplicaSet
-// controller does (ActivePodsWithRanks in pkg/controller of Kubernetes 1.36): pods that are unscheduled, not running
-// or not ready, then by deletion cost, by the number of pods on their node, by the time since they became ready, in
+// sortByDeletionOrder sorts the pods of a Deployment in the order in which the ReplicaSet controller deletes them on
+// scale-down (ActivePodsWithRanks in pkg/controller of Kubernetes 1.36): pods that are unscheduled, not running or
+// not ready, then by deletion cost, by the number of pods on their node, by the time since they became ready, in
 // powers of two, and by UID. Container restarts are not considered.
 func sortByDeletionOrder(now time.Time, pods []*corev1.Pod) {
 	on := map[string]int{}
@@ -58,11 +58,11 @@ func youngerFirst(now, s, t time.Time, x, y *corev1.Pod) int {
 }
 
 func deletionCost(pod *corev1.Pod) int64 {
-	n, _ := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32) // what cannot be read counts as 0 there too
+	n, _ := strconv.ParseInt(pod.Annotations[corev1.PodDeletionCost], 10, 32) // an invalid value counts as 0 there, too
 	return n
 }
 
-// readySince is when the pod became ready, zero if it is not.
+// readySince returns when the pod became ready, zero if it is not ready.
 func readySince(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {

@@ -3,7 +3,6 @@ package whatif
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,7 +20,7 @@ func ownedBy(pod *corev1.Pod, deployment string) bool {
 	return surge.Deployment(&pod.ObjectMeta) == deployment
 }
 
-// deployment applies a Deployment: a new template replaces all pods, a new number adds or deletes some.
+// deployment applies a Deployment: a new template replaces all pods, a new number of replicas adds or deletes some.
 func (a *changedObjects) deployment(ctx context.Context, d *appsv1.Deployment) (string, error) {
 	key := client.ObjectKeyFromObject(d)
 	was := &appsv1.Deployment{}
@@ -47,37 +46,7 @@ func (a *changedObjects) deployment(ctx context.Context, d *appsv1.Deployment) (
 	return fmt.Sprintf("Deployment %s changes: spec.template, with %d pods", key, n), err
 }
 
-// sameTemplate compares what decides where pods may run, as far as the new template says it; the API server fills in
-// the rest.
-func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
-	lean := func(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
-		out := *t.DeepCopy()
-		translate.LeanContainers(out.Spec.InitContainers)
-		translate.LeanContainers(out.Spec.Containers)
-		return out
-	}
-	x, y := lean(a), lean(b)
-	for i := range x.Spec.Containers {
-		if i < len(y.Spec.Containers) &&
-			!reflect.DeepEqual(quantities(x.Spec.Containers[i].Resources), quantities(y.Spec.Containers[i].Resources)) {
-			return false
-		}
-	}
-	return len(x.Spec.Containers) == len(y.Spec.Containers) && reflect.DeepEqual(x.Labels, y.Labels) &&
-		reflect.DeepEqual(x.Spec.NodeSelector, y.Spec.NodeSelector) &&
-		reflect.DeepEqual(x.Spec.Tolerations, y.Spec.Tolerations) && reflect.DeepEqual(x.Spec.Affinity, y.Spec.Affinity) &&
-		len(x.Spec.TopologySpreadConstraints) == len(y.Spec.TopologySpreadConstraints)
-}
-
-func quantities(r corev1.ResourceRequirements) map[string]string {
-	out := map[string]string{}
-	for name, q := range r.Requests {
-		out[string(name)] = q.String()
-	}
-	return out
-}
-
-// scale gives a Deployment n pods, made from a template or like its existing ones.
+// scale gives a Deployment n pods. New pods are like its existing ones or, if there are none, made from the template.
 func (a *changedObjects) scale(ctx context.Context, d *appsv1.Deployment, n int,
 	template *corev1.PodTemplateSpec,
 ) (string, error) {
@@ -117,7 +86,7 @@ func (a *changedObjects) drop(pods []*corev1.Pod) {
 	a.objects = slices.DeleteFunc(slices.Clone(a.objects), func(o client.Object) bool { return gone[o] })
 }
 
-// add adds n pending pods like one. They share what nobody modifies.
+// add adds n pending copies of a pod. They share what nobody modifies.
 func (a *changedObjects) add(ctx context.Context, like *corev1.Pod, start string, n int) error {
 	a.objects = slices.Grow(slices.Clone(a.objects), n)
 	now := metav1.NewTime(a.in.Cluster.Snapshot().Now)

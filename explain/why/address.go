@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// What the kubelet of an EKS node says of a pod for which the VPC CNI has no IP address.
+// What the kubelet of an EKS node reports about a pod to which the VPC CNI cannot assign an IP address.
 const (
 	reasonNoSandbox = "FailedCreatePodSandBox"
 	textNoAddress   = "failed to assign an IP address to container"
@@ -22,7 +22,7 @@ const (
 // hostPods is the number of pods on the host network in EKS's formula for max pods: aws-node and kube-proxy.
 const hostPods = 2
 
-// address answers about a pod that is bound to a node and gets no IP address there; it says nothing about others.
+// address explains why a pod that is bound to a node gets no IP address there. It says nothing about other pods.
 func (q *podQuestion) address(ctx context.Context) {
 	pod := q.pod
 	n := q.nodeNamed(pod.Spec.NodeName)
@@ -34,8 +34,8 @@ func (q *podQuestion) address(ctx context.Context) {
 	q.conclude(q.a.State, NoAddress, "it is bound to %s and cannot start: the node has no IP address left for it",
 		nodeText(n))
 	if v1beta1.AsksForBranch(pod) {
-		q.say("what helps", "it is to have an interface of its own: its event BranchAllocationFailed says why EC2 gives "+
-			"none, such as a missing security group or a subnet without addresses")
+		q.say("what helps", "the pod needs a branch network interface: its event BranchAllocationFailed says why EC2 "+
+			"creates none, such as a missing security group or a subnet without addresses")
 		return
 	}
 	own, host := holders(q.c.State.PodsOnNode(n.Name))
@@ -60,7 +60,7 @@ func (q *podQuestion) address(ctx context.Context) {
 	q.say("what helps", moreAddresses(own, room, takes, q.classOf(n)))
 }
 
-// holders counts a node's pods that have an address of its interfaces, and those on its own network.
+// holders counts the pods with an address of the node's interfaces, and those on the host network.
 func holders(pods []*corev1.Pod) (own, host int) {
 	for _, p := range pods {
 		switch {
@@ -74,7 +74,7 @@ func holders(pods []*corev1.Pod) (own, host int) {
 	return own, host
 }
 
-// besides says which other interfaces a node has than those for pods; "" if none.
+// besides says which interfaces of a node are not for pods; "" if there are none.
 func besides(cni *catalog.CNI, t *catalog.Type) string {
 	var others []string
 	if cni.Custom(t) {
@@ -89,7 +89,7 @@ func besides(cni *catalog.CNI, t *catalog.Type) string {
 	return " for pods (beside " + strings.Join(others, " and ") + ")"
 }
 
-// branches says how nodes come to offer interfaces for single pods, of which a pod asks for one.
+// branches says how to make nodes offer branch interfaces, if the pod requests one and they offer none.
 func (q *podQuestion) branches() {
 	if cni := q.c.State.CNI(); cni != nil && !cni.PodENI && v1beta1.AsksForBranch(q.pod) {
 		q.say("what helps", "nodes offer "+v1beta1.PodENI+" only while the VPC CNI has security groups for pods: "+
@@ -97,8 +97,8 @@ func (q *podQuestion) branches() {
 	}
 }
 
-// moreAddresses says what helps a node whose interfaces have room for room addresses, of which used are in use, and
-// whose kubelet allows takes pods.
+// moreAddresses says what helps a node whose interfaces provide room addresses, used of them in use, and whose
+// kubelet allows takes pods.
 func moreAddresses(used, room, takes int, class string) string {
 	switch {
 	case used < room:
@@ -113,11 +113,11 @@ func moreAddresses(used, room, takes int, class string) string {
 		"and this node does not run both"
 }
 
-// lacksAddress reports whether the last event about the pod's sandbox says that there is no address.
+// lacksAddress reports whether the last event about the pod's sandbox says that no address is available.
 func (q *podQuestion) lacksAddress(ctx context.Context) bool {
 	all, err := q.past.events(ctx, q.of)
 	if err != nil {
-		return false // events says what could not be read
+		return false // events reports what could not be read
 	}
 	for i := len(all) - 1; i >= 0; i-- {
 		if e := &all[i]; e.Reason == reasonNoSandbox && e.InvolvedObject.UID == q.pod.UID {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/controller/cluster"
@@ -15,44 +17,44 @@ import (
 	"github.com/nodeless/nodeless/explain/query"
 )
 
-// Addresses is where nodes and their pods get IP addresses, how many are left, and who gets none.
+// Addresses says where nodes and their pods get IP addresses, how many are left, and which nodes have too few.
 type Addresses struct {
-	// Controller is whether this is the controller's process: no other one knows how many addresses are free. At is when
-	// it decided last, which is what Free, Launches and Growth are of; null if they are not known, such as without the
-	// VPC CNI.
+	// Controller reports whether this is the controller's process; no other process knows how many addresses are free.
+	// At is the time of its last decision, to which Free, Launches and Growth refer. At is null if they are unknown,
+	// for example without the VPC CNI.
 	Controller bool            `json:"controller"`
 	At         *time.Time      `json:"at"`
 	Targets    *CNITargets     `json:"targets,omitempty"` // of the VPC CNI; null if the cluster has no DaemonSet aws-node
 	Subnets    []Subnet        `json:"subnets"`           // by ID
 	Launches   []LaunchAddress `json:"launches"`          // by pool, zone
 	Warm       []WarmPool      `json:"warm"`              // by pool, type, zone
-	Short      []ShortNode     `json:"short"`             // at most maxShort of ShortOf, those that lack most first
+	Short      []ShortNode     `json:"short"`             // at most maxShort of ShortOf, largest shortage first
 	ShortOf    int             `json:"shortOf"`
 	Growth     []ZoneOfSubnets `json:"growth"` // by zone
 	Gaps       []string        `json:"notKnown,omitempty"`
 }
 
-// CNITargets is what the VPC CNI is told to keep to spare on each node.
+// CNITargets is what the VPC CNI keeps to spare on each node.
 type CNITargets struct {
-	// Variables are those of the DaemonSet aws-node that count, such as WARM_ENI_TARGET=1.
+	// Variables are the effective settings of the DaemonSet aws-node, such as WARM_ENI_TARGET=1.
 	Variables []string `json:"variables"`
 	Prefixes  bool     `json:"prefixes"` // addresses come in blocks of catalog.PrefixSize
-	// Custom is custom networking: pods take addresses of other subnets than their nodes.
+	// Custom is custom networking: pods take addresses from other subnets than their nodes.
 	Custom bool `json:"customNetwork"`
 }
 
-// Subnet is one in which NodePools launch, or whose addresses their pods take.
+// Subnet is a subnet in which NodePools launch, or from which their pods take addresses.
 type Subnet struct {
 	ID    string   `json:"id"`
-	Zone  string   `json:"zone,omitempty"` // "" if not known
-	CIDR  string   `json:"cidr,omitempty"` // "" if not known
+	Zone  string   `json:"zone,omitempty"` // "" if unknown
+	CIDR  string   `json:"cidr,omitempty"` // "" if unknown
 	Total int64    `json:"total,omitempty"`
-	Free  *int64   `json:"free"`  // null if not known
-	Pools []string `json:"pools"` // that take addresses from it, by name
+	Free  *int64   `json:"free"`  // null if unknown
+	Pools []string `json:"pools"` // those that take addresses from it, by name
 }
 
-// LaunchAddress is where the next node of a pool in a zone takes its addresses. Nodes is for how many of Type, which
-// takes the fewest, they suffice.
+// LaunchAddress says where the next node of a pool in a zone takes its addresses. They suffice for Nodes nodes of
+// Type, the type that takes the fewest.
 type LaunchAddress struct {
 	Pool   string `json:"pool"`
 	Zone   string `json:"zone"`
@@ -63,43 +65,45 @@ type LaunchAddress struct {
 	Nodes  int64  `json:"nodes"`
 }
 
-// WarmPool sums up the nodes of a NodePool, a type and a zone: what the VPC CNI holds on them by its targets.
+// WarmPool sums up the nodes of one NodePool, type and zone: what the VPC CNI holds on them according to its targets.
 type WarmPool struct {
 	Pool     string `json:"pool"`
 	Type     string `json:"type"`
 	Zone     string `json:"zone"`
 	Nodes    int    `json:"nodes"`
-	Pods     int    `json:"pods"` // that have an address of the nodes' interfaces
+	Pods     int    `json:"pods"` // those with an address of the nodes' interfaces
 	ENIs     int    `json:"enis"`
 	MaxENIs  int    `json:"maxEnis"`
 	Prefixes int    `json:"prefixes"`
-	Held     int    `json:"held"`   // addresses for pods, those of Pods included
-	Room     int    `json:"room"`   // addresses for pods that they can hold at most
-	Growth   int    `json:"growth"` // what they take from subnets in addition when they are full of pods
+	Held     int    `json:"held"`   // addresses for pods, including those of Pods
+	Room     int    `json:"room"`   // the most addresses for pods that they can hold
+	Growth   int    `json:"growth"` // further addresses taken from subnets when the nodes are full of pods
 }
 
-// ShortNode is a node whose kubelet takes more pods than it can have addresses for.
+// ShortNode is a node whose kubelet accepts more pods than the node can have addresses for.
 type ShortNode struct {
 	Name  string `json:"name"`
-	Pods  int    `json:"pods"`  // that its kubelet takes
-	Short int    `json:"short"` // of which have no address
+	Pods  int    `json:"pods"`  // the kubelet's limit
+	Short int    `json:"short"` // how many of them have no address
 }
 
-// ZoneOfSubnets is what the nodes of a zone still take from subnets when they are full of pods, and what these have.
+// ZoneOfSubnets says how many addresses a zone's nodes still take from subnets when full of pods, and how many are
+// free.
 type ZoneOfSubnets struct {
 	Zone   string `json:"zone"`
 	Growth int64  `json:"growth"`
 	Free   int64  `json:"free"`
 }
 
-// maxShort is how many short nodes are listed.
+// maxShort is the maximum number of short nodes listed.
 const maxShort = 20
 
-// reservedBySubnet is how many addresses of each subnet AWS keeps. Source: VPC user guide, "Subnet sizing for IPv4".
+// reservedBySubnet is how many addresses of each subnet AWS reserves. Source: VPC user guide, "Subnet sizing for
+// IPv4".
 const reservedBySubnet = 5
 
-// AllAddresses says what is known of the addresses of a cluster. decided is what the controller decided on last, nil if
-// that is in another process.
+// AllAddresses returns what is known of the addresses of a cluster. decided is the snapshot of the controller's last
+// decision, nil if the controller is another process.
 func AllAddresses(c *capture.Cluster, policy model.Policy, decided *model.Snapshot) *Addresses {
 	out := &Addresses{Launches: []LaunchAddress{}, Warm: []WarmPool{}, Short: []ShortNode{}, Growth: []ZoneOfSubnets{}}
 	out.Controller = decided != nil
@@ -121,12 +125,12 @@ func AllAddresses(c *capture.Cluster, policy model.Policy, decided *model.Snapsh
 	return out
 }
 
-// knownSubnets are those that the controller decides with.
+// knownSubnets returns the subnets that the controller decides with.
 func knownSubnets(s *model.Snapshot) []Subnet {
 	out := make([]Subnet, len(s.Subnets))
 	for i := range s.Subnets {
 		x := &s.Subnets[i]
-		free := max(x.Free, 0) // nodes in flight may be about to take more than there are
+		free := max(x.Free, 0) // nodes in flight may take more than there are
 		out[i] = Subnet{ID: x.ID, Zone: x.Zone, CIDR: x.CIDR, Total: sizeOf(x.CIDR), Free: &free, Pools: []string{}}
 		for k := range s.Pools {
 			if p := &s.Pools[k]; slices.Contains(p.Subnets, x.ID) {
@@ -138,7 +142,7 @@ func knownSubnets(s *model.Snapshot) []Subnet {
 	return out
 }
 
-// sizeOf is how many addresses of a range a subnet can give; 0 if that is not known.
+// sizeOf returns how many addresses of a range a subnet can assign; 0 if unknown.
 func sizeOf(cidr string) int64 {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil || !p.Addr().Is4() {
@@ -147,7 +151,7 @@ func sizeOf(cidr string) int64 {
 	return max(int64(1)<<(32-p.Bits())-reservedBySubnet, 0)
 }
 
-// namedSubnets are those of the statuses of node classes, and of ENIConfigs.
+// namedSubnets returns the subnets in the status of node classes and in ENIConfigs.
 func namedSubnets(c *capture.Cluster) []Subnet {
 	byID := map[string]*Subnet{}
 	at := func(id, zone string) *Subnet {
@@ -191,8 +195,8 @@ func (a *Addresses) launches(s *model.Snapshot, policy model.Policy) {
 	})
 }
 
-// warm adds what the nodes hold that have the interfaces of EC2, but for those of EKS Auto Mode, which have a VPC CNI
-// of their own.
+// warm adds what nodes with EC2 network interfaces hold, except Windows nodes and nodes of EKS Auto Mode, which has
+// its own VPC CNI.
 func (a *Addresses) warm(c *capture.Cluster, cni *catalog.CNI) {
 	type key struct{ pool, kind, zone string }
 	sums := map[key]*WarmPool{}
@@ -201,7 +205,8 @@ func (a *Addresses) warm(c *capture.Cluster, cni *catalog.CNI) {
 		n := &s.Nodes[i]
 		t, ok := catalog.Lookup(n.Type)
 		node := c.State.Node(n.Name)
-		if !ok || t.NoENIs() || node == nil || node.Labels[eksv1.LabelComputeType] != "" {
+		if !ok || t.NoENIs() || node == nil || node.Labels[eksv1.LabelComputeType] != "" ||
+			node.Labels[model.LabelOS] == string(corev1.Windows) {
 			continue
 		}
 		k := key{n.Pool, n.Type, n.Zone}
@@ -209,7 +214,7 @@ func (a *Addresses) warm(c *capture.Cluster, cni *catalog.CNI) {
 			sums[k] = &WarmPool{Pool: n.Pool, Type: n.Type, Zone: n.Zone}
 		}
 		own, host := holders(c.State.PodsOnNode(n.Name))
-		host = max(host, catalog.HostPods) // those of a young node are yet to come
+		host = max(host, catalog.HostPods) // those of a new node may not exist yet
 		takes := int(node.Status.Allocatable.Pods().Value())
 		sums[k].add(cni, t, own, max(takes-host, own), takes)
 		if short := cni.Unaddressed(t, takes, host); short > 0 {
@@ -229,7 +234,8 @@ func (a *Addresses) warm(c *capture.Cluster, cni *catalog.CNI) {
 	a.Short = a.Short[:min(maxShort, len(a.Short))]
 }
 
-// add adds a node of a type that has pods with an address of its interfaces, and has full of them when it is full.
+// add adds a node. pods is the number of its pods with an address of its interfaces, and full is that number when the
+// node is full.
 func (w *WarmPool) add(cni *catalog.CNI, t *catalog.Type, pods, full, takes int) {
 	room := cni.PodAddresses(t)
 	held, most := cni.Holding(t, pods, takes), cni.Holding(t, min(full, room), takes)
@@ -243,7 +249,7 @@ func (w *WarmPool) add(cni *catalog.CNI, t *catalog.Type, pods, full, takes int)
 	w.Growth += max(cni.FromPodSubnet(t, most)-cni.FromPodSubnet(t, held), 0)
 }
 
-// growth adds up by zone what nodes may still take and, if it is known, what the subnets have that pools use.
+// growth adds up, by zone, the addresses that nodes may still take and those free in the pools' subnets, if known.
 func (a *Addresses) growth() {
 	if a.At == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/explain/why"
 )
 
-// vpcCNI is the VPC CNI of a cluster, which keeps an interface to spare on each node.
+// vpcCNI is a VPC CNI that keeps one warm interface on each node.
 const vpcCNI = `---
 apiVersion: apps/v1
 kind: DaemonSet
@@ -27,7 +27,7 @@ spec:
 
 func addressesOf(t *testing.T, text string, decided func(*model.Snapshot) *model.Snapshot) *why.Addresses {
 	t.Helper()
-	text = strings.Replace(text, `"29"`, `"110"`, 2) // the kubelet takes more pods than the VPC CNI has addresses for
+	text = strings.Replace(text, `"29"`, `"110"`, 2) // the kubelet takes more pods than there are addresses
 	text = strings.Replace(text, `status: {conditions: [{type: Ready, status: "True"}]}
 ---
 apiVersion: karpenter.sh/v1
@@ -46,8 +46,8 @@ kind: NodeClaim`, 1)
 
 func elsewhere(*model.Snapshot) *model.Snapshot { return nil }
 
-// Without the controller's process it is known in which subnets pools launch, and what nodes hold by the targets of the
-// VPC CNI: an m5.large has 3 interfaces of 9 pods each, and one of them to spare.
+// Without the controller's process it is still known in which subnets pools launch, and how many addresses nodes hold
+// by the targets of the VPC CNI: an m5.large has 3 interfaces of 9 pods each, one of them warm.
 func TestAddressesOfAClusterWhoseControllerIsElsewhere(t *testing.T) {
 	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1)+vpcCNI+
 		strings.TrimRight(ofShop("a", "nodeName: n1"), "\n")+"\nstatus: {phase: Running}\n", elsewhere)
@@ -73,7 +73,7 @@ func TestAddressesOfAClusterWhoseControllerIsElsewhere(t *testing.T) {
 	}
 }
 
-// Of a cluster without the VPC CNI nothing is made up.
+// Without the VPC CNI no figures are invented.
 func TestAddressesWithoutTheVPCCNI(t *testing.T) {
 	here := func(s *model.Snapshot) *model.Snapshot { return s }
 	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1), here)
@@ -82,8 +82,8 @@ func TestAddressesWithoutTheVPCCNI(t *testing.T) {
 	}
 }
 
-// What the controller decided with says how many nodes the subnets still have addresses for, and whether nodes that are
-// full of pods would find some.
+// The snapshot of the controller's decisions says how many more nodes the subnets have addresses for, and whether
+// nodes full of pods would get enough.
 func TestAddressesOfTheControllersProcess(t *testing.T) {
 	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1)+vpcCNI, func(s *model.Snapshot) *model.Snapshot {
 		out := *s

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// nextRun says when a CronJob runs next, and whether nodes are launched ahead.
+// nextRun says when a CronJob runs next, and whether nodes are launched ahead of it.
 func (q *workloadQuestion) nextRun(ctx context.Context) {
 	cj := &batchv1.CronJob{}
 	if err := q.c.Get(ctx, client.ObjectKey{Namespace: q.of.Namespace, Name: q.of.Name}, cj); err != nil {

@@ -1,5 +1,6 @@
 // Package why explains why a pod is pending or runs where it does, why a node is kept or removed, and what a NodePool
-// may launch: as data, and as text made from it. It reads a cluster and queries the engine; it changes nothing.
+// may launch. An answer is data, and text made from it. The package reads a cluster and queries the engine; it
+// changes nothing.
 package why
 
 import (
@@ -24,7 +25,7 @@ const (
 	Placed        = "Placed"
 	NoAddress     = "NoAddress" // the pod is on a node that has no IP address for it
 	Ended         = "Ended"
-	NotManaged    = "NotManaged" // Nodeless does not decide about it
+	NotManaged    = "NotManaged" // Nodeless makes no decision about it
 	Kept          = "Kept"
 	Removing      = "Removing" // is being removed
 	Due           = "Due"      // nothing keeps it: the controller removes it in its next cycle
@@ -33,8 +34,7 @@ const (
 	Gone          = "Gone"
 )
 
-// Answer explains one object. Facts are the whole explanation in words; the fields beside them hold the same as
-// data.
+// Answer explains one object. Facts are the whole explanation in words; the other fields hold the same as data.
 type Answer struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
@@ -46,15 +46,15 @@ type Answer struct {
 
 	Reason   *Reason     `json:"reason,omitempty"`   // of a pod that gets nothing
 	Change   *Change     `json:"change,omitempty"`   // the smallest change that would help
-	Changes  []Change    `json:"changes,omitempty"`  // Change and up to two others, each of which would help by itself
+	Changes  []Change    `json:"changes,omitempty"`  // Change and up to two others, each sufficient on its own
 	Pods     []PodAnswer `json:"pods,omitempty"`     // of a workload
 	Launch   *Launch     `json:"launch,omitempty"`   // for a pod
 	Launches []Launch    `json:"launches,omitempty"` // of a pool
 	Node     string      `json:"node,omitempty"`     // of a pod
-	Blockers []Blocker   `json:"blockers,omitempty"` // that keep a node
-	Then     string      `json:"then,omitempty"`     // what would happen to the node without them
+	Blockers []Blocker   `json:"blockers,omitempty"` // reasons to keep a node
+	Then     string      `json:"then,omitempty"`     // what would happen to the node without Blockers
 
-	// Decisions are those that the controller recorded about the object, by time.
+	// Decisions are the controller's records about the object, by time.
 	Decisions []record.Record `json:"decisions,omitempty"`
 
 	Server string `json:"server"`
@@ -82,7 +82,7 @@ func newQuestion(c *capture.Cluster, s *model.Snapshot, policy model.Policy, of 
 	}}
 }
 
-// Ask explains one object. The error says that it does not exist, with similar names, or what could not be read.
+// Ask explains one object. The error suggests similar names if it does not exist, or says what could not be read.
 func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subject) (*Answer, error) {
 	q := newQuestion(c, c.Snapshot(), policy, of)
 	found, err := q.about(ctx, of)
@@ -94,7 +94,7 @@ func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subjec
 			return nil, q.unknown(of, err)
 		}
 	} else {
-		if !of.Workload() { // its pods' decisions are theirs
+		if !of.Workload() { // the decisions are about its pods
 			q.decided(ctx, of)
 		}
 		q.events(ctx, of)
@@ -111,7 +111,7 @@ func Ask(ctx context.Context, c *capture.Cluster, policy model.Policy, of Subjec
 	return q.a, nil
 }
 
-// about answers, and reports whether the object exists.
+// about answers the question and reports whether the object exists.
 func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	switch of.Kind {
 	case PodKind:
@@ -155,7 +155,7 @@ func (q *question) conclude(state, verdict, format string, args ...any) {
 	}
 }
 
-// ago is how long ago something was.
+// ago formats the time since at.
 func (q *question) ago(at time.Time) string {
 	if at.IsZero() {
 		return "?"

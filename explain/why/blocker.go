@@ -52,7 +52,7 @@ func (q *nodeQuestion) clearsAt(b *Blocker, t time.Time) {
 	}
 }
 
-// clears says what has to happen for a blocker to clear; "" if only time has to pass.
+// clears says what must happen for a blocker to clear; "" if only time must pass.
 func (q *nodeQuestion) clears(r *model.Reason) string {
 	switch r.Rule {
 	case model.RuleNever, model.RuleWhenEmpty, model.RuleBalanced, model.RuleSmallSaving, model.RuleUnclear:
@@ -78,7 +78,7 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 	return clears[r.Rule]
 }
 
-// clears is what has to happen for blockers of a rule to clear.
+// clears says what must happen for the blockers of a rule to clear.
 var clears = map[model.Rule]string{
 	model.RuleEvictionBlocked: "when more of its pods are ready or the PodDisruptionBudget changes",
 	model.RuleSpotToSpot:      "when feature gate SpotToSpotConsolidation is on",
@@ -119,7 +119,7 @@ func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	}
 }
 
-// disruptionReason is the reason for which a node would be removed.
+// disruptionReason returns the reason for which a node would be removed.
 func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 	switch {
 	case n.Drifted != "":
@@ -130,7 +130,7 @@ func disruptionReason(n *model.Node) karpv1.DisruptionReason {
 	return karpv1.DisruptionReasonEmpty
 }
 
-// heldUntil is until when a pod, named as in reasons, must not be disrupted.
+// heldUntil returns the time until which a pod, named as in reasons, must not be disrupted.
 func (q *nodeQuestion) heldUntil(named string) time.Time {
 	if pod := q.podNamed(named); pod != nil {
 		return translate.ReadPod(pod).HeldUntil
@@ -138,7 +138,7 @@ func (q *nodeQuestion) heldUntil(named string) time.Time {
 	return translate.Forever
 }
 
-// heldBy returns the annotation by which a pod, named as in reasons, or the node itself must not be disrupted.
+// heldBy returns the annotation that protects a pod, named as in reasons, or the node itself from disruption.
 func (q *nodeQuestion) heldBy(named string) string {
 	by := ""
 	if pod := q.podNamed(named); pod != nil {

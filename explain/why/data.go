@@ -17,13 +17,13 @@ type Reason struct {
 	Pools  []PoolVerdict `json:"pools,omitempty"`
 }
 
-// PoolVerdict is the rule that excluded the last of a pool's types, and how many each rule before it left.
+// PoolVerdict is the rule that excluded the last of a pool's types, and how many types each earlier rule left.
 type PoolVerdict struct {
 	Pool   string     `json:"pool"`
 	Rule   model.Rule `json:"rule"`
 	Object string     `json:"object,omitempty"`
-	Detail string     `json:"detail,omitempty"` // what was asked
-	Best   string     `json:"best,omitempty"`   // what came nearest, and of which type
+	Detail string     `json:"detail,omitempty"` // what was required
+	Best   string     `json:"best,omitempty"`   // the nearest value, and the type that has it
 	BestOf string     `json:"bestOf,omitempty"`
 	Funnel []Step     `json:"funnel,omitempty"`
 	Text   string     `json:"text"`
@@ -43,8 +43,8 @@ type Change struct {
 	From   string     `json:"from,omitempty"`
 	To     string     `json:"to,omitempty"` // "" = remove it
 	Text   string     `json:"text"`
-	// Patch makes the change, and Command is the line for a shell that does; without them it is no edit of one object:
-	// something has to be created or awaited, or only a person knows which of several to give up.
+	// Patch makes the change, and Command is a shell command that does. Both are empty if the change is not an edit of
+	// one object: something has to be created or awaited, or only a person knows which of several things to give up.
 	Patch   *Patch `json:"patch,omitempty"`
 	Command string `json:"command,omitempty"`
 	// Launch is a node that is, or would be, launched.
@@ -52,7 +52,7 @@ type Change struct {
 	Arch   string        `json:"arch,omitempty"`
 }
 
-// Launch is a machine that is, or would be, bought.
+// Launch is a node that is, or would be, launched.
 type Launch struct {
 	Pool         string         `json:"pool"`
 	Pods         []string       `json:"pods,omitempty"`
@@ -64,8 +64,8 @@ type Launch struct {
 type Blocker struct {
 	Rule   model.Rule `json:"rule"`
 	Text   string     `json:"text"`
-	Group  []string   `json:"group,omitempty"`  // the nodes that would be replaced together but for this, by name
-	Clears string     `json:"clears,omitempty"` // when or how it does
+	Group  []string   `json:"group,omitempty"`  // the nodes that would be replaced together without it, by name
+	Clears string     `json:"clears,omitempty"` // when or how it clears
 	At     *time.Time `json:"clearsAt,omitempty"`
 }
 
@@ -100,7 +100,7 @@ func changeOf(o *suggest.Option, p *Patch) *Change {
 	return out
 }
 
-// textWithNode is the change with the node that it would launch.
+// textWithNode returns the text of the change, with the node that it would launch.
 func (c *Change) textWithNode(node model.Candidate) string {
 	text := c.Text
 	if node.Type != "" {

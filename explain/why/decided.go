@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record/store"
 )
 
-// maxDecisions about an existing object are shown.
+// maxDecisions is how many decisions about an existing object are shown.
 const maxDecisions = 5
 
 // history holds the decisions about an object, by time, and the whole log.
@@ -23,7 +23,7 @@ type history struct {
 	damaged    []error // parts of the log that cannot be read
 }
 
-// archive reads what the cluster remembers about objects, even after they are gone: decisions and events.
+// archive reads the decisions and events that the cluster keeps about objects, even after their deletion.
 type archive struct {
 	c      *capture.Cluster
 	cached *known
@@ -34,8 +34,8 @@ type known struct {
 	err error
 }
 
-// decisions returns the decisions about the question's subject, which are read once. Clusters without recorded
-// decisions have none.
+// decisions returns the decisions about the question's subject. It reads them once. Clusters that record no decisions
+// have none.
 func (a *archive) decisions(ctx context.Context, of Subject) (history, error) {
 	if a.cached == nil {
 		h, err := a.read(ctx, of)
@@ -69,7 +69,7 @@ func (a *archive) read(ctx context.Context, of Subject) (history, error) {
 	if of.Kind == PodKind {
 		h.about = a.ofThisPod(of, h.about)
 	}
-	if of.Kind == NodeKind { // its launch was decided when it had no name yet
+	if of.Kind == NodeKind { // its launch was decided before it had a name
 		for _, claim := range claimsOf(h.about, name) {
 			for _, r := range record.Of(h.all, ClaimKind, claim) {
 				if !slices.ContainsFunc(h.about, func(x record.Record) bool { return x.ID == r.ID }) {

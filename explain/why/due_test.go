@@ -60,8 +60,8 @@ metadata: {name: over, namespace: shop, uid: u, creationTimestamp: "2026-11-01T1
 spec: {schedulerName: another, containers: [{name: c, image: i}]}
 `
 
-// Of a node that nothing keeps, and whose removal nobody has begun, it is said just that, and when the controller
-// looks; else which budget keeps it.
+// For a node that nothing keeps and whose removal has not begun, the answer is just that, and when the controller
+// looks next; otherwise it names the budget that keeps the node.
 func TestARemovalThatHasNotBegunIsNotSaidToBeUnderWay(t *testing.T) {
 	for budget, want := range map[string][]string{
 		`"1"`: {
@@ -80,7 +80,7 @@ func TestARemovalThatHasNotBegunIsNotSaidToBeUnderWay(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := a.Text(&b, false, 0); err != nil {
+		if err := a.Text(&b, why.Format{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range want {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// maxEvents is how many are shown.
+// maxEvents is how many events are shown.
 const maxEvents = 5
 
 // objectKinds are the kinds as events name them.
@@ -43,7 +43,7 @@ func about(e *corev1.Event, uid types.UID) bool {
 		(string(of.UID) == of.Name || string(uid) == of.Name)
 }
 
-// uid is the UID of the subject, "" if it does not exist.
+// uid returns the UID of the subject, "" if it does not exist.
 func (a *archive) uid(of Subject) types.UID {
 	switch of.Kind {
 	case PodKind:
@@ -86,8 +86,8 @@ var routine = []string{
 	"RegisteredNode",
 }
 
-// news selects the events that add something: the last of those with equal texts, none that is routine, and none
-// whose text is already a fact.
+// news selects the events that add information: it keeps the last of those with equal texts, and drops routine events
+// and those whose text is already a fact.
 func (q *question) news(all []corev1.Event) []corev1.Event {
 	var out []corev1.Event
 	for i := range all {
@@ -123,8 +123,8 @@ func times(e *corev1.Event) int32 {
 	return max(e.Count, 1)
 }
 
-// said adds the events about an object that no longer exists, and reports whether there are any. With alone there is
-// nothing else to say about it.
+// said adds the events about an object that no longer exists, and reports whether there are any. If alone is set,
+// nothing else is known about the object.
 func (q *question) said(ctx context.Context, of Subject, alone bool) (bool, error) {
 	all, err := q.past.events(ctx, of)
 	if err != nil || len(all) == 0 {

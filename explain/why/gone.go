@@ -18,8 +18,8 @@ type goneQuestion struct {
 	h  history
 }
 
-// aboutGone explains an object that no longer exists by recorded decisions and events, and reports whether there are
-// any. The error says what could not be read.
+// aboutGone explains an object that no longer exists from recorded decisions and events, and reports whether there
+// are any. The error says what could not be read.
 func (q *question) aboutGone(ctx context.Context, of Subject) (bool, error) {
 	h, unread := q.history(ctx, of)
 	if len(h.about) > 0 {
@@ -157,7 +157,7 @@ func (q *goneQuestion) removed(r *record.Record) {
 	}
 }
 
-// alternatives compares what was chosen with what was not.
+// alternatives compares the chosen offer with the others.
 func alternatives(b *record.LaunchedNode) string {
 	if b.RunnerUp == nil {
 		return "no other type fitted"
@@ -174,7 +174,7 @@ func alternatives(b *record.LaunchedNode) string {
 	return text
 }
 
-// pods names some of them.
+// pods names some of the pods.
 func pods(names []string, more int) string {
 	if len(names)+more == 0 {
 		return "the replicas of its pool"

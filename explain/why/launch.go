@@ -11,7 +11,7 @@ import (
 // maxAlternatives is how many offerings are compared.
 const maxAlternatives = 5
 
-// launch says which node is launched, for which pods, and what others would cost.
+// launch says which node is launched, for which pods, and what alternatives would cost.
 func (q *podQuestion) launch(l *model.Launch) {
 	data := q.launchOf(l)
 	q.a.Launch = &data
@@ -28,7 +28,7 @@ func (q *question) launchOf(l *model.Launch) Launch {
 	for _, k := range l.Pods {
 		out.Pods = append(out.Pods, k.Namespace+"/"+k.Name)
 	}
-	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
+	for _, c := range model.Alternatives(q.s, l, maxAlternatives) {
 		if c.Type != l.Chosen.Type {
 			out.Alternatives = append(out.Alternatives, record.OfferOf(c))
 		}
@@ -49,7 +49,7 @@ func (q *podQuestion) comparison(l *model.Launch) string {
 		text += "no more, but ranks lower under the policy or by name"
 	}
 	var next []string
-	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
+	for _, c := range model.Alternatives(q.s, l, maxAlternatives) {
 		if c.Type != l.RunnerUp.Type && c.Type != l.Chosen.Type {
 			next = append(next, c.Type+" "+reason.Dollars(c.Price))
 		}

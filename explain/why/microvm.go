@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// onFargate reports whether a node belongs to a single pod: one of AWS Fargate, or a microVM. Either argument may be
-// nil.
+// onFargate reports whether a node belongs to a single pod: a node of AWS Fargate, or a microVM. Either argument may
+// be nil.
 func onFargate(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return node != nil && node.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate ||
 		claim != nil && claim.Labels[fargate.ComputeType] == fargate.ComputeTypeFargate
@@ -28,7 +28,7 @@ func (q *nodeQuestion) microVM() {
 	q.conclude(q.state(), Kept, "it belongs to %s alone and is removed when that pod ends or is deleted", whose)
 }
 
-// waitsForMicroVM answers about a pod that a FargateProfile selected and that has no node: it is refused, or its
+// waitsForMicroVM answers about a pod that a FargateProfile selects and that has no node: it was refused, or its
 // microVM is starting.
 func (q *podQuestion) waitsForMicroVM() {
 	pod, waited := q.pod, q.waited()

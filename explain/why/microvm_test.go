@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/explain/why"
 )
 
-// alone is a cluster with a microVM and a node that belongs to nobody here, and pods of every sort that waits for
-// such nodes or is on them.
+// alone is a cluster with a microVM and a node that no pool owns, and pods of every sort that wait for such nodes or
+// run on them.
 const alone = `
 apiVersion: v1
 kind: Node
@@ -97,7 +97,7 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := c.State.Pod(types.NamespacedName{Namespace: "shop", Name: "refused"}).DeepCopy()
-	// a dump leaves it out
+	// a dump omits it
 	refused.Status.Conditions[0].Message = "Pod not supported on Fargate: fields not supported: HostNetwork"
 	c.State.Update(refused)
 	for question, want := range map[string][]string{
@@ -127,7 +127,7 @@ func TestWhatRunsOnANodeOfItsOwn(t *testing.T) {
 			continue
 		}
 		var b strings.Builder
-		if err := a.Text(&b, false, 0); err != nil {
+		if err := a.Text(&b, why.Format{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, w := range want {

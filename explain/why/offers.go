@@ -9,31 +9,31 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// Offers is what each NodePool may launch.
+// Offers says what each NodePool may launch.
 type Offers struct {
 	Pools  []PoolOffers `json:"pools"`
 	Prices string       `json:"prices"`
-	// Backoff is whether it is known which offerings the cloud had no capacity for lately: only the controller's process
-	// does.
+	// Backoff reports whether it is known which offerings recently had no capacity: only the controller's process
+	// knows.
 	Backoff bool     `json:"backoffKnown"`
 	Gaps    []string `json:"notKnown,omitempty"`
 }
 
 // PoolOffers counts the types that a pool's node class offers, those that its requirements allow, and those with
-// capacity now, and gives the ends of their prices.
+// capacity now. It also holds the cheapest and the dearest offer.
 type PoolOffers struct {
 	Pool      string        `json:"pool"`
 	Offered   int           `json:"offered"`
 	Allowed   int           `json:"allowed"`
 	Available int           `json:"available"`
-	Cheapest  *record.Offer `json:"cheapest,omitempty"` // nil with Dearest: none is available
+	Cheapest  *record.Offer `json:"cheapest,omitempty"` // nil, as is Dearest, if none is available
 	Dearest   *record.Offer `json:"dearest,omitempty"`
-	// Exhausted are those that the cloud had no capacity for lately, at most maxExhausted of ExhaustedOf.
+	// Exhausted are the offerings that recently had no capacity, at most maxExhausted of ExhaustedOf.
 	Exhausted   []Exhausted `json:"exhausted,omitempty"`
 	ExhaustedOf int         `json:"exhaustedOf,omitempty"`
 }
 
-// Exhausted is an offering that the cloud had no capacity for lately, and when it is tried again.
+// Exhausted is an offering that recently had no capacity, and when it is retried.
 type Exhausted struct {
 	Type         string    `json:"type"`
 	Zone         string    `json:"zone"`
@@ -41,11 +41,11 @@ type Exhausted struct {
 	RetryAt      time.Time `json:"retryAt"`
 }
 
-// maxExhausted is how many exhausted offerings are listed of a pool.
+// maxExhausted is how many exhausted offerings of a pool are listed.
 const maxExhausted = 20
 
-// AllOffers asks the engine what each NodePool may launch, whatever pods there are. decided is what the controller
-// decided on last, nil if that is in another process.
+// AllOffers returns what each NodePool may launch, regardless of pods. decided is the snapshot of the controller's
+// last decision, nil if the controller is another process.
 func AllOffers(c *capture.Cluster, policy model.Policy, decided *model.Snapshot) *Offers {
 	s := c.Snapshot()
 	out := &Offers{Pools: []PoolOffers{}, Prices: c.Prices(), Backoff: decided != nil}
@@ -66,7 +66,7 @@ func AllOffers(c *capture.Cluster, policy model.Policy, decided *model.Snapshot)
 	return out
 }
 
-// exhausted adds the pool's exhausted offerings at a time.
+// exhausted adds the pool's offerings that are exhausted at the time now.
 func (o *PoolOffers) exhausted(decided *model.Snapshot, policy model.Policy, now time.Time) {
 	if decided == nil || decided.Pool(o.Pool) == nil {
 		return

@@ -24,7 +24,7 @@ type Patch struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Ops       []Op   `json:"patch"`
-	// Anew says that the API lets no such object be changed: it has to be deleted and made again.
+	// Anew means that the API does not allow this change to an existing object: it must be deleted and created again.
 	Anew bool `json:"anew,omitempty"`
 }
 
@@ -35,11 +35,11 @@ type Op struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// Command is the shell command that applies the patch.
+// Command returns the shell command that applies the patch.
 func (p *Patch) Command() string {
 	text, err := json.Marshal(p.Ops)
 	if err != nil {
-		return "" // strings, numbers and lists of them always have a JSON form
+		return "" // cannot happen: strings, numbers and lists of them always marshal
 	}
 	patch := "--type json -p " + quoted(string(printable.JSON(text)))
 	kubectl := "kubectl"
@@ -56,7 +56,7 @@ func (p *Patch) Command() string {
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// patchOf returns the change as a patch of the pod, of its template, or of the pool; nil if it is no edit of a
+// patchOf returns the change as a patch of the pod, of its template, or of the pool; nil if it is not an edit of a
 // single readable object.
 func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 	pod := q.pod
@@ -72,7 +72,7 @@ func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
 		if len(ops) == 0 {
 			return nil
 		}
-		// Of a pod that waits the API lets tolerations be added, and nothing else that matters here be changed.
+		// The API allows adding tolerations to a pending pod, but none of the other changes.
 		return &Patch{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Ops: ops, Anew: c.Rule != model.RuleTaint}
 	}
 	kind, name, template := q.template(ctx, owner)
@@ -113,7 +113,7 @@ func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference
 	return "", "", nil
 }
 
-// poolOps are the operations that change a pool; ofPool reports whether the change is about a pool.
+// poolOps returns the operations that change a pool. ofPool reports whether the change is about a pool.
 func poolOps(np *karpv1.NodePool, c *model.Change) (ops []Op, ofPool bool) {
 	key, requirement := strings.CutPrefix(c.Object, "requirement ")
 	switch {
@@ -139,7 +139,7 @@ func poolOps(np *karpv1.NodePool, c *model.Change) (ops []Op, ofPool bool) {
 
 func requirementPath(i int) string { return "/spec/template/spec/requirements/" + strconv.Itoa(i) }
 
-// widened lets the only requirement on the key allow one more value.
+// widened returns the operations that add one more value to the only requirement on the key.
 func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string) []Op {
 	at := slices.IndexFunc(rs, func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key })
 	if at < 0 || slices.ContainsFunc(rs[at+1:],

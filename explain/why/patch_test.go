@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// applied carries the steps out on a document, as RFC 6902 says; of test it only wants the value to be the same.
+// applied applies the operations to a document, as RFC 6902 says; a test operation only requires equal values.
 func applied(t *testing.T, doc any, ops []Op) any {
 	t.Helper()
 	for _, o := range ops {
@@ -36,7 +36,7 @@ func applied(t *testing.T, doc any, ops []Op) any {
 	return doc
 }
 
-// at does one step at a path below a value.
+// at applies one operation at a path below a value.
 func at(in any, path []string, op string, value any) (any, error) {
 	word := strings.NewReplacer("~1", "/", "~0", "~").Replace(path[0])
 	switch in := in.(type) {
@@ -70,7 +70,7 @@ func at(in any, path []string, op string, value any) (any, error) {
 	return in, fmt.Errorf("%s of nothing", word)
 }
 
-// Each change that a pod's owner can make: the specification, and what it is then.
+// Each change that a pod's owner can make: the specification before and after it.
 var edits = map[string]struct {
 	change     model.Change
 	spec, want string

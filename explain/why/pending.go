@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// longestBackoff is the longest time between two requests of the controller for an offering that had no capacity,
-// and the record of their outcome.
+// longestBackoff is the longest time between two requests of the controller for an offering without capacity, plus
+// the time to record the outcome.
 const longestBackoff = cluster.MostBackoff + 2*time.Minute
 
 // pending answers about a pod that waits for a node.
@@ -66,8 +66,9 @@ func (q *podQuestion) pending(ctx context.Context) {
 	q.scheduler()
 }
 
-// withoutAddresses answers about a pod for which nothing is launched because no subnet has the addresses of a node, and
-// reports whether that is so. Only the controller knows how many are free. Its decision holds until the next one.
+// withoutAddresses answers about a pod for which nothing is launched because no subnet has enough addresses for a
+// node, and reports whether that is the case. Only the controller knows how many are free. Its decision holds until
+// the next.
 func (q *podQuestion) withoutAddresses(ctx context.Context, p *query.Pod) bool {
 	h, err := q.history(ctx, q.of)
 	if err != nil || len(h.about) == 0 {
@@ -86,11 +87,11 @@ func (q *podQuestion) withoutAddresses(ctx context.Context, p *query.Pod) bool {
 }
 
 // soldOut returns the last decision about a pod if it says that the cloud has no capacity for any node the pod could
-// use, else nil. Only the controller knows that. It repeats the decision with every failed request, so that an old
-// one no longer holds.
+// use, else nil. Only the controller knows that. It repeats the decision after every failed request, so an old
+// decision no longer holds.
 func (q *podQuestion) soldOut(ctx context.Context) *record.Record {
 	h, err := q.history(ctx, q.of)
-	if err != nil || len(h.about) == 0 { // decided says what could not be read
+	if err != nil || len(h.about) == 0 { // decided reports what could not be read
 		return nil
 	}
 	last := &h.about[len(h.about)-1]

@@ -77,7 +77,7 @@ func (q *question) nodeOfClaim(claim string) *model.Node {
 	return nil
 }
 
-// boundAt is when the pod was bound, zero if that is not known.
+// boundAt returns when the pod was bound, zero if unknown.
 func boundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
@@ -87,7 +87,7 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// scheduled says how the pod came to its node.
+// scheduled says how the pod got its node.
 func (q *podQuestion) scheduled(claim *karpv1.NodeClaim, n *model.Node) string {
 	info, bound := &q.info, boundAt(q.pod)
 	waited := ""
@@ -127,7 +127,7 @@ func victims(c translate.Command) []string {
 	return out
 }
 
-// shapeOf is the shape of a pod on a node, nil if it is not known.
+// shapeOf returns the shape of a pod on a node, nil if unknown.
 func (q *podQuestion) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.PodKey == key && p.Shape >= 0 && p.Shape < len(q.s.Shapes) {
@@ -137,7 +137,7 @@ func (q *podQuestion) shapeOf(n *model.Node, key model.PodKey) *model.Shape {
 	return nil
 }
 
-// cost says what a node costs, and which types its claim would also have allowed, at today's prices.
+// cost says what a node costs, and which types its claim also allowed, at current prices.
 func (q *podQuestion) cost(n *model.Node, claim *karpv1.NodeClaim) {
 	if n.Price > 0 {
 		text := reason.Dollars(n.Price)
@@ -160,7 +160,7 @@ func (q *podQuestion) cost(n *model.Node, claim *karpv1.NodeClaim) {
 	}
 	l.Types = types.Values
 	var parts []string
-	for _, c := range model.Alternatives(q.s, q.policy, l, maxAlternatives) {
+	for _, c := range model.Alternatives(q.s, l, maxAlternatives) {
 		parts = append(parts, c.Type+" "+reason.Dollars(c.Price))
 	}
 	if len(parts) > 0 {

@@ -68,7 +68,7 @@ func (q *podQuestion) answer(ctx context.Context) {
 	}
 }
 
-// waited is the state of a pod without a node.
+// waited returns the state of a pod without a node.
 func (q *podQuestion) waited() string { return "Pending for " + q.ago(q.info.Created) }
 
 func because(reason, message string) string {
@@ -134,13 +134,13 @@ func (q *podQuestion) requests(shape *model.Shape) {
 	}
 }
 
-// amounts formats resources, without the place that every pod takes.
+// amounts formats resources, without the slot that every pod takes.
 func (q *question) amounts(r model.Resources) string {
 	r[model.Pods] = 0
 	return cmp.Or(r.Amounts(q.s.ResourceNames), "nothing")
 }
 
-// owner is the workload that would have to be changed, such as "Deployment web".
+// owner returns the workload to change, such as "Deployment web".
 func owner(pod *corev1.Pod) string {
 	of := metav1.GetControllerOfNoCopy(pod)
 	if of == nil {
@@ -153,7 +153,7 @@ func owner(pod *corev1.Pod) string {
 	return of.Kind + " " + of.Name
 }
 
-// refusals says why existing nodes do not take the pod.
+// refusals says why existing nodes do not accept the pod.
 func (q *podQuestion) refusals(p *query.Pod) {
 	all := len(q.s.Nodes)
 	if all == 0 {
@@ -171,7 +171,7 @@ func (q *podQuestion) refusals(p *query.Pod) {
 	q.say("existing nodes", text)
 }
 
-// reason says what stands in the way in each pool, and what would help.
+// reason says what prevents each pool from launching a node for the pod, and what would help.
 func (q *podQuestion) reason(ctx context.Context, p *query.Pod) {
 	r := p.Reason
 	q.a.Reason = reasonOf(r)
@@ -207,7 +207,7 @@ func (q *podQuestion) option(ctx context.Context, o *suggest.Option, smallest bo
 	q.say(commandLabel, c.Command)
 }
 
-// verdicts gives each pool's verdict; pools with equal verdicts are named together.
+// verdicts adds each pool's verdict; pools with equal verdicts are named together.
 func (q *podQuestion) verdicts(r *model.Reason) {
 	var texts []string
 	pools, whole := map[string][]string{}, map[string]string{}
@@ -232,7 +232,7 @@ func (q *podQuestion) verdicts(r *model.Reason) {
 	}
 }
 
-// besideDaemons adds to the verdict about a type that is too small that DaemonSet pods take part of it.
+// besideDaemons adds to a verdict about a type that is too small that DaemonSet pods take part of it.
 func (q *podQuestion) besideDaemons(v model.PoolVerdict) string {
 	resource := slices.Index(q.s.ResourceNames, v.Object)
 	pool := slices.IndexFunc(q.s.Pools, func(p model.Pool) bool { return p.Name == v.Pool })

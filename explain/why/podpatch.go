@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// podOps are the JSON patch operations that change a pod's specification; root is its path in the object.
+// podOps returns the JSON patch operations that change a pod's specification; root is its path in the object.
 func podOps(spec *corev1.PodSpec, root string, c *model.Change) []Op {
 	switch c.Rule {
 	case model.RuleTaint:
@@ -46,7 +46,7 @@ func tolerate(spec *corev1.PodSpec, root, taint string) []Op {
 	return []Op{{"add", root + "/tolerations/-", t}}
 }
 
-// relabel allows a value for a label, or drops the requirement on it, wherever the pod has one.
+// relabel allows a value for a label, or removes the requirement on the label, wherever the pod has one.
 func relabel(spec *corev1.PodSpec, root, key, value string) (ops []Op) {
 	for _, k := range sortedKeys(spec.NodeSelector) {
 		switch path := root + "/nodeSelector/" + pointer(k); {
@@ -76,7 +76,7 @@ func relabel(spec *corev1.PodSpec, root, key, value string) (ops []Op) {
 				Operator: corev1.NodeSelectorOpIn, Values: []string{value},
 			})
 		}
-		if len(kept)+len(term.MatchFields) == 0 { // a term without anything matches no node
+		if len(kept)+len(term.MatchFields) == 0 { // an empty term matches no node
 			return append(ops, Op{Op: "remove", Path: required})
 		}
 		ops = append(ops, Op{"replace", fmt.Sprintf("%s/nodeSelectorTerms/%d/matchExpressions", required, t), kept})
@@ -93,7 +93,7 @@ func sortedKeys(m map[string]string) []string {
 	return out
 }
 
-// askLess lowers the largest request among the containers so far that the pod requests no more than to.
+// askLess lowers the largest request among the containers until the pod requests no more than to.
 func askLess(spec *corev1.PodSpec, root string, name corev1.ResourceName, to string) []Op {
 	most, err := resource.ParseQuantity(to)
 	if err != nil || spec.Resources != nil {
@@ -121,14 +121,14 @@ func askLess(spec *corev1.PodSpec, root string, name corev1.ResourceName, to str
 	}
 	asked.Sub(over)
 	pod.Spec.Containers[largest].Resources.Requests[name] = asked
-	if now := all(); now.Cmp(most) > 0 { // an init container asks for more
+	if now := all(); now.Cmp(most) > 0 { // an init container requests more
 		return nil
 	}
 	path := fmt.Sprintf("%s/containers/%d/resources/", root, largest)
 	ops := []Op{{"replace", path + "requests/" + pointer(string(name)), asked.String()}}
 	if _, limited := pod.Spec.Containers[largest].Resources.Limits[name]; limited && name != corev1.ResourceCPU &&
 		name != corev1.ResourceMemory {
-		ops = append(ops, Op{"replace", path + "limits/" + pointer(string(name)), asked.String()}) // must be the same
+		ops = append(ops, Op{"replace", path + "limits/" + pointer(string(name)), asked.String()}) // must equal the request
 	}
 	return ops
 }
@@ -183,7 +183,7 @@ func prefer(spec *corev1.PodSpec, root string, c *model.Change) []Op {
 	return []Op{rest, {"add", path + "preferredDuringSchedulingIgnoredDuringExecution", moved}}
 }
 
-// closePort removes a host port. Pods on the host network have no other ports.
+// closePort removes a host port. On the host network every port is one, so none can be removed.
 func closePort(spec *corev1.PodSpec, root, named string) (ops []Op) {
 	if spec.HostNetwork {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// remedy tells how to make a change in a manifest; "" if the change's own text says everything.
+// remedy says how to make a change in a manifest; "" if the change's own text says everything.
 func remedy(pod *corev1.Pod, c *model.Change) string {
 	where := "spec"
 	of := owner(pod)
@@ -58,7 +58,7 @@ func remedy(pod *corev1.Pod, c *model.Change) string {
 	return ""
 }
 
-// mayNotRead reports whether a kind exists and may not be read.
+// mayNotRead reports whether a kind exists but may not be read.
 func (q *podQuestion) mayNotRead(kind string) bool {
 	return slices.ContainsFunc(q.c.Gaps(), func(gap error) bool {
 		var lacks *capture.MissingKind

@@ -36,7 +36,7 @@ func (q *nodeQuestion) removing() {
 	q.progress()
 }
 
-// command says how far the command is that removes the node.
+// command reports the progress of the command that removes the node.
 func (q *nodeQuestion) command(c *translate.Command) {
 	q.sayf("disruption", "%s, started %s ago: %s", c.ID[:min(12, len(c.ID))], q.ago(c.Since),
 		strings.Join(victims(*c), ", "))
@@ -147,7 +147,7 @@ func unlike(step, reason string) string {
 	return reason
 }
 
-// firstLacking is the first step that a NodeClaim has not reached; "" if it is initialized.
+// firstLacking returns the first step that a NodeClaim has not reached; "" if it is initialized.
 func firstLacking(claim *karpv1.NodeClaim) string {
 	said := map[string]string{}
 	for _, c := range claim.Status.Conditions {

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/engine/spelling"
 )
 
-// Kinds one can ask about.
+// Kinds of subjects besides workloads.
 const (
 	PodKind   = "pod"
 	NodeKind  = "node"
@@ -20,15 +20,15 @@ const (
 	PoolKind  = "nodepool"
 )
 
-// workloads are the kinds that make pods, as events and owner references name them, with their API group.
+// workloads are the kinds that create pods, as events and owner references name them, with their API group.
 var workloads = map[string]struct{ kind, group string }{
 	"deployment": {"Deployment", "apps"}, "replicaset": {"ReplicaSet", "apps"}, "statefulset": {"StatefulSet", "apps"},
 	"daemonset": {"DaemonSet", "apps"}, "job": {"Job", "batch"}, "cronjob": {"CronJob", "batch"},
 	"replicationcontroller": {"ReplicationController", ""},
 }
 
-// spellings are how people write kinds; plurals are understood, too, and the group behind a dot, as kubectl get -o
-// name prints it.
+// spellings are the accepted names of kinds. kindOf also accepts plurals, and the group after a dot, as printed by
+// kubectl get -o name.
 var spellings = map[string]string{
 	PodKind: PodKind, "po": PodKind, NodeKind: NodeKind, "no": NodeKind, ClaimKind: ClaimKind, PoolKind: PoolKind,
 	"deployment": "deployment", "deploy": "deployment", "replicaset": "replicaset", "rs": "replicaset",
@@ -63,7 +63,7 @@ type Subject struct {
 	Name      string `json:"name"`
 }
 
-// String is the subject as kubectl names it, with its namespace.
+// String returns the subject as kubectl names it, with its namespace.
 func (s Subject) String() string {
 	if s.Namespace != "" {
 		return s.Kind + " " + s.Namespace + "/" + s.Name
@@ -71,10 +71,10 @@ func (s Subject) String() string {
 	return s.Kind + " " + s.Name
 }
 
-// Workload reports whether the subject owns pods; the answer is then about these.
+// Workload reports whether the subject owns pods; the answer is then about its pods.
 func (s Subject) Workload() bool { return workloads[s.Kind].kind != "" }
 
-// Parse reads "pod/web", or "pod" and "web". namespace is for kinds that have one.
+// Parse parses "pod/web", or "pod" and "web". namespace applies to kinds that have one.
 func Parse(namespace string, words ...string) (Subject, error) {
 	const how = "give pod/NAME, deployment/NAME (or another workload), node/NAME, nodeclaim/NAME or nodepool/NAME"
 	var kind, name string
@@ -103,7 +103,7 @@ func Parse(namespace string, words ...string) (Subject, error) {
 	return s, nil
 }
 
-// names returns the names of all objects of a kind; of pods only those in the namespace.
+// names returns the names of all objects of the subject's kind; for pods, only those in its namespace.
 func (q *question) names(of Subject) []string {
 	var out []string
 	switch of.Kind {
@@ -149,7 +149,7 @@ func (q *question) podKeys() []types.NamespacedName {
 	return out
 }
 
-// unknown is the error for an object that does not exist, with what may have been meant.
+// unknown returns the error for an object that does not exist, with what may have been meant.
 func (q *question) unknown(of Subject, unread error) error {
 	hint := ""
 	if near := nearest(of.Name, q.names(of)); len(near) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/explain/query"
 )
 
-// Matrix sets the shapes of all pending pods against the NodePools.
+// Matrix holds each NodePool's answer to each shape of pending pods.
 type Matrix struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -22,11 +22,11 @@ type ShapeRow struct {
 	Requests  string     `json:"requests"`
 	Such      Subject    `json:"suchAs"`
 	Pods      int        `json:"pods"`
-	Room      int        `json:"room"`      // pods that fit on an existing or launching node
+	Room      int        `json:"room"`      // pods that fit on a node that exists or is being launched
 	Launching int        `json:"launching"` // pods for which a node is launched
 	Nothing   int        `json:"nothing"`
-	Why       string     `json:"why,omitempty"`    // of those that get nothing
-	Change    string     `json:"change,omitempty"` // the smallest that would help one of them
+	Why       string     `json:"why,omitempty"`    // why some get nothing
+	Change    string     `json:"change,omitempty"` // the smallest change that would help one of them
 	Pools     []PoolCell `json:"pools"`            // in the order of Matrix.Pools
 }
 
@@ -34,12 +34,12 @@ type ShapeRow struct {
 type PoolCell struct {
 	Launching int        `json:"launching,omitempty"` // pods that get a node from it now
 	Could     bool       `json:"could,omitempty"`     // more of them could get a node from it
-	Rule      model.Rule `json:"rule,omitempty"`      // that stands in the way
+	Rule      model.Rule `json:"rule,omitempty"`      // the rule that prevents it
 	Text      string     `json:"text,omitempty"`
 	Funnel    []Step     `json:"funnel,omitempty"`
 }
 
-// AllWaiting asks the engine about every pod that waits.
+// AllWaiting returns what happens to every pending pod.
 func AllWaiting(c *capture.Cluster, policy model.Policy) *Matrix {
 	s := c.Snapshot()
 	q := newQuestion(c, s, policy, Subject{})

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -54,7 +55,8 @@ func TestNamesThatAreNearAreOffered(t *testing.T) {
 	}
 }
 
-// A name or message with escape sequences, ends of lines or characters that turn the text around is shown, not obeyed.
+// A name or message with escape sequences, line ends or bidirectional control characters is displayed, not
+// interpreted.
 func TestHostileTextIsShownNotObeyed(t *testing.T) {
 	hostile := "a\x1b[2Jb\nc\u202egnp.exe\u0085d\u200be\xff"
 	a := &Answer{
@@ -62,7 +64,7 @@ func TestHostileTextIsShownNotObeyed(t *testing.T) {
 		Facts: []Fact{{"event", hostile}, {hostile, "x"}},
 	}
 	var b strings.Builder
-	if err := a.Text(&b, false, 0); err != nil {
+	if err := a.Text(&b, Format{}); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Count(b.String(), "\n") != 3 || strings.ContainsAny(b.String(), "\x1b\u202e\u0085\u200b") {
@@ -91,10 +93,10 @@ func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
 		Facts: []Fact{{"machine", "m5.large"}, {"machine", "more"}},
 	}
 	var plain, coloured strings.Builder
-	if err := a.Text(&plain, false, 0); err != nil {
+	if err := a.Text(&plain, Format{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Text(&coloured, true, 0); err != nil {
+	if err := a.Text(&coloured, Format{Colour: true}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "node n1  Ready  it stays\n machine  m5.large\n          more\n"; plain.String() != want {
@@ -105,7 +107,30 @@ func TestColourIsOnlyWhereItIsWanted(t *testing.T) {
 	}
 }
 
-// On a terminal no line is wider than it, but for commands, which are to be copied, and words that are.
+// Labels and sentences are translated, commands are not, and characters that take two columns count as two.
+func TestAnswersInAnotherLanguage(t *testing.T) {
+	a := &Answer{
+		Subject: Subject{Kind: NodeKind, Name: "n1"}, State: "Ready", Summary: "it stays",
+		Facts: []Fact{{"machine", "m5.large"}, {"runs", "two pods"}, {commandLabel, "kubectl get nodes"}},
+	}
+	words := map[string]string{
+		"it stays": "유지됩니다", "runs": "실행", "two pods": "파드 두 개", "command": "명령", "kubectl get nodes": "틀림",
+	}
+	say := func(text string) string { return cmp.Or(words[text], text) }
+	var b strings.Builder
+	if err := a.Text(&b, Format{Say: say}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "node n1  Ready  유지됩니다\n machine  m5.large\n 실행     파드 두 개\n 명령     kubectl get nodes\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+	if a.Facts[1].Text != "two pods" {
+		t.Error("the answer itself was changed")
+	}
+}
+
+// On a terminal no line is wider than the terminal, except for commands, which are to be copied, and single words
+// that are too long.
 func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
 	long := strings.Repeat("many words ", 12)
 	a := &Answer{
@@ -114,7 +139,7 @@ func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
 	}
 	for _, colour := range []bool{false, true} {
 		var b strings.Builder
-		if err := a.Text(&b, colour, 50); err != nil {
+		if err := a.Text(&b, Format{Colour: colour, Width: 50}); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.SplitSeq(strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[0m",
@@ -129,8 +154,8 @@ func TestLinesEndWhereTheTerminalDoes(t *testing.T) {
 	}
 }
 
-// What was said once is not said again: kube-scheduler's verdict is on the pod and in its events. What is said of
-// every node is left out.
+// Text is not repeated: kube-scheduler's verdict is on the pod and in its events. Events that every node has are left
+// out.
 func TestTheSameTextIsSaidOnce(t *testing.T) {
 	event := func(reason, message string) corev1.Event { return corev1.Event{Reason: reason, Message: message} }
 	q := &question{a: &Answer{Facts: []Fact{{"kube-scheduler", "0/3 nodes are available: 3 Insufficient cpu."}}}}

@@ -23,18 +23,18 @@ type PodAnswer struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"`
 	Node    string `json:"node,omitempty"`
-	Summary string `json:"summary,omitempty"` // "" of a pod that was not asked about: see mostAsked
+	Summary string `json:"summary,omitempty"` // "" if the pod was not examined: see maxAsked
 	State   string `json:"state,omitempty"`
 
 	whole *Answer
 }
 
-// mostAsked is how many pods without a place are asked about, each by a plan of its own; mostOnNodes is how many
-// nodes are named.
+// maxAsked is how many pods without a node are examined, each with its own plan; maxNodes is how many nodes are
+// named.
 const maxAsked, maxNodes = 8, 5
 
-// verdictOrder sorts the verdicts of pods: those that need attention come first.
-var verdictOrder = []string{Unschedulable, NotManaged, Launching, HasRoom, Placed, Ended}
+// verdictOrder lists the verdicts of pods. Those that need attention come first.
+var verdictOrder = []string{Unschedulable, NoAddress, NotManaged, Launching, HasRoom, Placed, Ended}
 
 // workloadQuestion is a question about all pods of a workload.
 type workloadQuestion struct {
@@ -57,6 +57,15 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 		}
 		q.a.Pods = append(q.a.Pods, q.ofPod(ctx, pod, asked <= maxAsked))
 	}
+	worst := q.count()
+	q.onNodes()
+	q.notCreated(ctx)
+	q.groups(worst)
+	return true, nil
+}
+
+// count counts the pods by verdict, concludes from that, and returns the worst verdict.
+func (q *workloadQuestion) count() string {
 	counts := map[string]int{}
 	for i := range q.a.Pods {
 		counts[q.a.Pods[i].Verdict]++
@@ -69,24 +78,22 @@ func (q *workloadQuestion) answer(ctx context.Context) (bool, error) {
 			worst = cmp.Or(worst, v)
 		}
 	}
-	q.conclude(reason.Count(len(pods), "pod"), worst, "%s", strings.Join(parts, ", "))
-	q.onNodes()
-	q.notCreated(ctx)
-	q.groups(worst)
-	return true, nil
+	q.conclude(reason.Count(len(q.a.Pods), "pod"), worst, "%s", strings.Join(parts, ", "))
+	return worst
 }
 
 // verdictText completes "N pods …" for a verdict.
 func verdictText(verdict string) string {
 	return map[string]string{
-		Unschedulable: "that no node can take", NotManaged: "that Nodeless does not decide about",
-		Launching: "for which a node is, or has to be, launched", HasRoom: "for which a node has room",
+		Unschedulable: "that no node can take", NoAddress: "on nodes that have no IP address for them",
+		NotManaged: "that Nodeless does not decide about",
+		Launching:  "for which a node is, or has to be, launched", HasRoom: "for which a node has room",
 		Placed: "on nodes", Ended: "that have ended",
 		"": "more without a node, not examined one by one",
 	}[verdict]
 }
 
-// ofPod explains one pod; without whole, one without a node is only listed.
+// ofPod explains one pod. If whole is false, it only lists a pod without a node.
 func (q *workloadQuestion) ofPod(ctx context.Context, pod *corev1.Pod, whole bool) PodAnswer {
 	out := PodAnswer{Name: pod.Name, Node: pod.Spec.NodeName}
 	if pod.Spec.NodeName == "" && !whole {
@@ -99,7 +106,7 @@ func (q *workloadQuestion) ofPod(ctx context.Context, pod *corev1.Pod, whole boo
 	return out
 }
 
-// onNodes says where the placed pods are.
+// onNodes says where the placed pods run.
 func (q *workloadQuestion) onNodes() {
 	on := map[string]int{}
 	var nodes []string
@@ -187,7 +194,7 @@ func (q *workloadQuestion) withoutPods(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// workloadObject is an empty object of the kind.
+// workloadObject returns an empty object of the kind.
 func workloadObject(kind string) client.Object {
 	return map[string]client.Object{
 		"deployment": &appsv1.Deployment{}, "replicaset": &appsv1.ReplicaSet{}, "statefulset": &appsv1.StatefulSet{},
@@ -196,8 +203,8 @@ func workloadObject(kind string) client.Object {
 	}[kind]
 }
 
-// notCreated says how many pods the workload's controller cannot create, and why: no node waits for them. What cannot
-// be read is left out.
+// notCreated says how many pods the workload's controller cannot create, and why: they do not wait for nodes. It
+// omits what it cannot read.
 func (q *workloadQuestion) notCreated(ctx context.Context) {
 	object := workloadObject(q.of.Kind)
 	if q.c.Get(ctx, client.ObjectKey{Namespace: q.of.Namespace, Name: q.of.Name}, object) != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/explain/why"
 )
 
-// ofShop is a pod of Deployment shop/web, with lines of its spec.
+// ofShop returns a pod of Deployment shop/web, with the given lines of its spec.
 func ofShop(name, spec string) string {
 	return fmt.Sprintf(`
 ---
@@ -28,8 +28,8 @@ spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}], %[2
 `, name, spec)
 }
 
-// A workload has one answer for all its pods: how many are where, and why others wait, once. What is offered names
-// the architecture that the image has to be built for, where it would be another one than usual.
+// A workload has one answer for all its pods: how many are where, and once why others wait. A suggested launch names
+// the architecture that the image must be built for if it differs from the usual one.
 func TestAWorkloadHasOneAnswer(t *testing.T) {
 	text := strings.Replace(idle, "BUDGET", `"1"`, 1) + ofShop("a", "nodeName: n1") + ofShop("b", "nodeName: n1") +
 		ofShop("c", `nodeSelector: {node.kubernetes.io/instance-type: m7g.lareg}`) + ofShop("d",
@@ -48,7 +48,7 @@ func TestAWorkloadHasOneAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b strings.Builder
-		if err := a.Text(&b, false, 0); err != nil {
+		if err := a.Text(&b, why.Format{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range []string{
@@ -72,7 +72,8 @@ func TestAWorkloadHasOneAnswer(t *testing.T) {
 	}
 }
 
-// A pool may launch what its requirements leave, between the prices of its cheapest and dearest offering.
+// A pool may launch the types that its requirements allow, between the prices of its cheapest and most expensive
+// offering.
 func TestAPoolSaysWhatItMayLaunch(t *testing.T) {
 	c, err := capture.Load(t.Context(), strings.NewReader(strings.Replace(idle, "BUDGET", `"1"`, 1)), "shop.yaml",
 		capture.Options{Region: "us-west-2"})
@@ -89,7 +90,7 @@ func TestAPoolSaysWhatItMayLaunch(t *testing.T) {
 		p.ExhaustedOf != 0 {
 		t.Errorf("%+v, from %+v to %+v, %q", p, p.Cheapest, p.Dearest, got.Prices)
 	}
-	// The controller tells that nothing could be had of a type a moment ago.
+	// The controller reports that a type has just run out of capacity.
 	decided := *c.Snapshot()
 	until := decided.Now.Add(time.Minute)
 	decided.Pools = slices.Clone(decided.Pools)

@@ -1,3 +1,3 @@
-// Package arch holds the design's rules as tests: which package may import which, what the engine must be free of, that
-// every package says what it is for. Each failure names the rule it saw broken and the reason for it.
+// Package arch tests the rules of the design: which package may import which, what the engine must not depend on,
+// that every package says what it is for. Each failure names the broken rule and its reason.
 package arch

@@ -17,7 +17,7 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// A library goes when its reason goes; services of the AWS SDK share the SDK's reason.
+// Every dependency needs a reason, without which it can be removed; services of the AWS SDK share the SDK's reason.
 func TestEveryDirectDependencyHasAReason(t *testing.T) {
 	reasons := read(t, "docs/dependencies.md")
 	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(read(t, "go.mod"), -1) {
@@ -31,7 +31,7 @@ func TestEveryDirectDependencyHasAReason(t *testing.T) {
 	}
 }
 
-// The README's commands are run by lab/stories; that they exist is checked here, where it costs nothing.
+// lab/stories runs the README's commands; this test checks cheaply that they exist.
 func TestReadmeCommandsExist(t *testing.T) {
 	makefile := read(t, "Makefile")
 	for _, m := range regexp.MustCompile(`(?m)^make ([a-z-]+)`).FindAllStringSubmatch(read(t, "README.md"), -1) {
@@ -55,8 +55,7 @@ func TestReadmeCommandsExist(t *testing.T) {
 	}
 }
 
-// Links between documents lead to files that are there, and to headings that are in them. What is in blocks of code
-// is no link.
+// Links between documents lead to existing files and headings. Text in code blocks is not a link.
 func TestLinksLeadSomewhere(t *testing.T) {
 	files := []string{"README.md", "README.ko.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md", "docs/experiments/*.md"} {
@@ -72,7 +71,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose(read(t, f)), -1) {
 			to, heading, _ := strings.Cut(m[1], "#")
 			if strings.Contains(to, ":") {
-				continue // elsewhere: tests ask no network
+				continue // elsewhere: tests use no network
 			}
 			if to = filepath.Join(filepath.Dir(f), to); strings.HasPrefix(m[1], "#") {
 				to = f
@@ -93,12 +92,12 @@ var (
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// prose is a document without its blocks and pieces of code.
+// prose returns a document without its code blocks and inline code.
 func prose(text string) string {
 	return codePiece.ReplaceAllString(codeBlock.ReplaceAllString(text, ""), "`")
 }
 
-// anchors are the headings of a document as links name them.
+// anchors returns the anchors of a document's headings, as links name them.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range headingLine.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
@@ -108,7 +107,7 @@ func anchors(text string) map[string]bool {
 	return out
 }
 
-// The reading order of ARCHITECTURE.md is an afternoon's: at most 8,000 lines, from the engine's model to NodeClaims.
+// The reading order of ARCHITECTURE.md fits an afternoon: at most 8,000 lines, from the engine's model to NodeClaims.
 func TestTheReadingOrderFitsAnAfternoon(t *testing.T) {
 	_, order, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "## Reading order\n")
 	order, _, _ = strings.Cut(order, "\n## ")
@@ -140,8 +139,7 @@ func TestTheReadingOrderFitsAnAfternoon(t *testing.T) {
 	}
 }
 
-// Who has never seen the repository finds where something belongs in ARCHITECTURE.md: the file named there has one of
-// its kind already.
+// A newcomer finds in ARCHITECTURE.md where something belongs: the file named there already contains one of its kind.
 func TestArchitectureSaysWhereThingsBelong(t *testing.T) {
 	rows := map[string][]string{}
 	for _, line := range strings.Split(read(t, "ARCHITECTURE.md"), "\n") {
@@ -166,7 +164,7 @@ func TestArchitectureSaysWhereThingsBelong(t *testing.T) {
 	}
 }
 
-// The Korean README says the same commands, which lab/stories runs from the English one.
+// The Korean README has the same commands as the English one, from which lab/stories runs them.
 func TestTheKoreanReadmeSaysTheSameCommands(t *testing.T) {
 	commands := func(name string) string {
 		var out []string

@@ -12,7 +12,7 @@ import (
 
 const module = "github.com/nodeless/nodeless"
 
-// pkg is what `go list -json` says of a package.
+// pkg is a package as printed by `go list -json`.
 type pkg struct {
 	ImportPath   string
 	Dir          string
@@ -24,7 +24,7 @@ type pkg struct {
 	XTestImports []string
 }
 
-// rel is the path inside the module: "engine/check" for …/nodeless/engine/check.
+// rel returns the path inside the module: "engine/check" for …/nodeless/engine/check.
 func (p pkg) rel() string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 }
@@ -65,7 +65,7 @@ func under(path string, dirs ...string) bool {
 
 func standard(path string) bool { return !strings.Contains(strings.Split(path, "/")[0], ".") }
 
-// rule forbids imports; why is printed when it is broken.
+// rule forbids imports; why is printed when it is violated.
 type rule struct {
 	name   string
 	why    string

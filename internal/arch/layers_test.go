@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// layer is a floor of the house: its packages import packages of its own and of lower layers.
+// layer is one layer of the architecture: its packages import only packages of its own and of lower layers.
 type layer struct {
 	name     string
-	packages []string // a package belongs to the layer that names it, else to the one that names its parent
+	packages []string // a package belongs to the layer that names it, or else to its parent's
 }
 
-// layers are listed from the ground up.
+// layers lists the layers from the bottom up.
 var layers = []layer{
 	{"kit: knows nothing of the domain", []string{"internal/kit"}},
 	{"facts and kinds, and what becomes of old kinds and nodes", []string{"api", "catalog", "examples", "migrate", "roll"}},
@@ -35,7 +35,7 @@ var layers = []layer{
 	{"laboratories and rules of the house", []string{"lab", "internal/arch"}},
 }
 
-// layerOf is the index in layers of a package, below 0 if it is on none.
+// layerOf returns the index in layers of a package's layer, or a negative number if it is in none.
 func layerOf(path string) int {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexByte(p, '/'))] {
 		if i := slices.IndexFunc(layers, func(l layer) bool { return slices.Contains(l.packages, p) }); i >= 0 {

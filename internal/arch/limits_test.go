@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// The limits of a readable house. Whoever reaches one splits by role: the limit is not the point, the reader is.
+// Limits that keep the code readable. Code that reaches one is split by role: the reader matters, not the limit.
 const (
 	maxMethods    = 40  // of one type
 	maxLines      = 60  // of one function
 	maxComplexity = 20  // of one function: its branches and one
 	maxColumns    = 120 // of one line, a tab counting as one
-	maxDepth      = 8   // imports in the longest chain, from the program down to a package that imports none of ours
+	maxDepth      = 8   // imports in the longest chain, from the program to a package that imports none of this module
 )
 
-// source is a parsed Go file of ours that is neither a test nor generated.
+// source is a parsed Go file of this module that is neither a test nor generated.
 type source struct {
 	path string // from the repository's root
 	text string
@@ -92,7 +92,7 @@ func TestTypesAndFunctionsStaySmall(t *testing.T) {
 	}
 }
 
-// receiver is the name of a method's type, without its star and its type parameters.
+// receiver returns the name of a method's type, without its star and type parameters.
 func receiver(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -107,7 +107,7 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// complexity is McCabe's number as gocyclo counts it: one, and one for each if, loop, case, && and ||.
+// complexity returns McCabe's number as gocyclo counts it: one, plus one for each if, loop, case, && and ||.
 func complexity(f *ast.FuncDecl) int {
 	n := 1
 	ast.Inspect(f, func(node ast.Node) bool {
@@ -143,7 +143,7 @@ func TestLinesFitTheScreen(t *testing.T) {
 	}
 }
 
-// A deep chain of imports is a chain of things to read before one is understood.
+// A long chain of imports is a long list of packages to read before one is understood.
 func TestImportsAreShallow(t *testing.T) {
 	imports := map[string][]string{}
 	for _, p := range packages(t) {

@@ -15,10 +15,10 @@ import (
 )
 
 // unordered is the comment that a range over a map in the engine must carry, on its own line or the one above, with a
-// reason: sums, membership and collecting-then-sorting do not depend on the order.
+// reason: sums, membership and collecting then sorting do not depend on the order.
 const unordered = "order does not matter:"
 
-// impure names what a pure function cannot call, by import path and name ("" = all of the package).
+// impure lists what a pure function cannot call, by import path and name ("" = the whole package).
 var impure = map[string][]string{
 	"time":         {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"},
 	"os":           {""},
@@ -61,7 +61,7 @@ func TestTheEngineIsPure(t *testing.T) {
 	}
 }
 
-// impurities are the places of a file where something other than its arguments could decide.
+// impurities returns the places in a file where something other than its arguments could affect the result.
 func impurities(fset *token.FileSet, f *ast.File, info *types.Info) []string {
 	var found []string
 	reasons := map[int]bool{}
@@ -104,8 +104,9 @@ func impurities(fset *token.FileSet, f *ast.File, info *types.Info) []string {
 	return found
 }
 
-// Client-go's scheme is the whole program's and has no lock: what is added to it while a watch decodes ends the program
-// with "concurrent map read and map write". Who needs more kinds makes a scheme of its own, or adds them in init.
+// Client-go's scheme is shared by the whole program and has no lock: adding to it while a watch decodes ends the
+// program with "concurrent map read and map write". Code that needs more kinds makes its own scheme, or adds them in
+// init.
 func TestOnlyInitAddsToTheSchemeOfClientGo(t *testing.T) {
 	adds := regexp.MustCompile(`AddToScheme\(\w*scheme\.Scheme\)|\bscheme\.Scheme\.AddKnown`)
 	for _, p := range packages(t) {

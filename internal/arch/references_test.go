@@ -13,12 +13,12 @@ import (
 var (
 	rooms     = `(?:api|catalog|cloud|cmd|controller|docs|engine|examples|explain|internal|lab|microvm|plane|region|scripts|tools|view)`
 	pathNamed = regexp.MustCompile(`(?:^|[\s("'` + "`" + `])((?:\./)?` + rooms + `/[A-Za-z0-9_./-]*[A-Za-z0-9_])`)
-	// A document named without a folder is one of ours; another project's comes with its path.
+	// A document named without a folder is one of this repository's; other projects' documents have a path.
 	documentNamed = regexp.MustCompile(`(?:^|[\s("'])([A-Za-z][A-Za-z0-9_-]*\.md)\b`)
 	adrNamed      = regexp.MustCompile(`ADR (\d+)`)
 )
 
-// What a comment refers to, a file, a package or an ADR, is there.
+// Files, packages and ADRs that comments refer to exist.
 func TestReferencesInCommentsResolve(t *testing.T) {
 	root := filepath.Join("..", "..")
 	adrs, err := filepath.Glob(filepath.Join(root, "docs", "adr", "*.md"))
@@ -50,7 +50,7 @@ func TestReferencesInCommentsResolve(t *testing.T) {
 		for i, line := range strings.Split(string(text), "\n") {
 			_, comment, ok := strings.Cut(line, "//")
 			if !ok || strings.Contains(line, `"`) {
-				continue // a string, or an address in one
+				continue // a string, or a URL in one
 			}
 			for _, m := range pathNamed.FindAllStringSubmatch(comment, -1) {
 				if !referenced(root, m[1]) {
@@ -78,8 +78,7 @@ func TestReferencesInCommentsResolve(t *testing.T) {
 	}
 }
 
-// referenced reports whether there is such a file or folder, or a folder with a name of Go behind it:
-// engine/model.Plan.
+// referenced reports whether there is such a file or folder, or a folder followed by a Go name: engine/model.Plan.
 func referenced(root, path string) bool {
 	for p := path; p != "."; {
 		if _, err := os.Stat(filepath.Join(root, p)); err == nil {

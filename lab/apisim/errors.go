@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refusal is an error as the API tells it.
+// refusal returns an error in the form that the API reports.
 func refusal(code int, reason metav1.StatusReason, r *request, format string, args ...any) error {
 	e := &apierrors.StatusError{ErrStatus: metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,

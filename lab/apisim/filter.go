@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// filter is what somebody wants to see of a resource.
+// filter selects objects of a resource.
 type filter struct {
 	namespace string // "" = all
 	labels    labels.Selector
@@ -33,7 +33,7 @@ func (f filter) matches(o *unstructured.Unstructured) bool {
 		f.fields.Matches(fieldsOf{o})
 }
 
-// fieldsOf finds a field by its path. The real server knows a few fields of each kind and refuses others.
+// fieldsOf looks up a field by its path. The real server supports a few fields of each kind and rejects others.
 type fieldsOf struct{ o *unstructured.Unstructured }
 
 func (f fieldsOf) Has(string) bool { return true }

@@ -12,7 +12,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// kind is what the server knows of one sort of objects.
+// kind describes one kind of object.
 type kind struct {
 	schema.GroupVersionKind
 	resource   schema.GroupVersionResource
@@ -20,7 +20,8 @@ type kind struct {
 	custom     bool // defined by a CRD with a status subresource
 }
 
-// custom resources are Karpenter's, its AWS provider's, and the one in which the controller keeps what it decided.
+// custom holds the custom resources: Karpenter's, its AWS provider's, and the one in which the controller stores its
+// decisions.
 var custom = []schema.GroupVersionKind{
 	{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"},
 	{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"},
@@ -29,14 +30,14 @@ var custom = []schema.GroupVersionKind{
 	{Group: "nodeless.sh", Version: "v1alpha1", Kind: "DecisionLog"},
 }
 
-// clusterWide are the built-in kinds without a namespace that somebody here asks for.
+// clusterWide are the cluster-scoped built-in kinds that the tests use.
 var clusterWide = []string{
 	"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver", "VolumeAttachment",
 	"PriorityClass", "DeviceClass",
 	"ResourceSlice", "DeviceTaintRule",
 }
 
-// kinds are all kinds by resource: those that client-go knows, and the custom ones.
+// kinds returns all kinds by resource: those that client-go knows, and the custom ones.
 var kinds = sync.OnceValue(func() map[schema.GroupVersionResource]*kind {
 	out := map[schema.GroupVersionResource]*kind{}
 	add := func(gvk schema.GroupVersionKind, namespaced, isCustom bool) {
@@ -60,7 +61,7 @@ func hasMetadata(t reflect.Type) bool {
 	return ok
 }
 
-// served are the group versions, sorted.
+// served returns the group versions, sorted.
 func served() []schema.GroupVersion {
 	seen := map[schema.GroupVersion]bool{}
 	var out []schema.GroupVersion
@@ -74,7 +75,7 @@ func served() []schema.GroupVersion {
 	return out
 }
 
-// discover answers the paths that tell what is served; nil if the path is none of them.
+// discover answers discovery requests; nil if the path is not one.
 func discover(path string) any {
 	switch path {
 	case "/version":

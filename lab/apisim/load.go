@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Load stores an object as it is, with status, UID and times, as a backup that is restored would: nothing is defaulted.
-// It replaces an object of its name. Parts of it may be shared with other objects: nobody modifies them.
+// Load stores an object unchanged, with status, UID and times, like restoring a backup: nothing is defaulted. It
+// replaces an existing object of the same name. The object may share parts with other objects: nobody modifies them.
 func (s *Server) Load(resource schema.GroupVersionResource, o *unstructured.Unstructured) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -16,15 +16,15 @@ func (s *Server) Load(resource schema.GroupVersionResource, o *unstructured.Unst
 	s.put(t, t.items[key(o.GetNamespace(), o.GetName())], o, "load")
 }
 
-// Keep has each resource keep about n changes, and twice as many at most: a watch from a revision before those expires,
-// as after etcd's compaction. 0 keeps all.
+// Keep makes each resource keep about n changes, at most twice as many. A watch from an earlier revision expires, as
+// after etcd's compaction. 0 keeps all changes.
 func (s *Server) Keep(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.keep = n
 }
 
-// trim forgets changes, if there are twice as many as are to be kept.
+// trim drops the oldest changes once there are twice as many as keep.
 func (t *table) trim(keep int) {
 	if keep == 0 || len(t.log) < 2*keep {
 		return

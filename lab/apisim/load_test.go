@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/lab/apisim"
 )
 
-// A client that prefers protobuf is told the same, and a watch from before what is kept expires.
+// A client that prefers protobuf gets the same objects, and a watch from before the retained history expires.
 func TestAWatchInProtobufOfWhatIsKept(t *testing.T) {
 	s := apisim.New()
 	s.Protobuf()

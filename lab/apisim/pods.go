@@ -19,7 +19,7 @@ import (
 
 var budgets = schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}
 
-// newPod is the pod with the API server's own defaults, and pending.
+// newPod returns the pod, pending, with the API server's own defaults.
 func newPod(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	var pod corev1.Pod
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &pod); err != nil {
@@ -48,7 +48,8 @@ func readPod(o *unstructured.Unstructured) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// podGrace is how many seconds a pod has from its deletion on: none if no kubelet knows it or its processes have ended.
+// podGrace returns the grace period of a pod's deletion in seconds: 0 if the pod has no node or its processes have
+// ended.
 func podGrace(o *unstructured.Unstructured, asked *int64) int64 {
 	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
@@ -59,7 +60,7 @@ func podGrace(o *unstructured.Unstructured, asked *int64) int64 {
 	return max(ptr.Deref(asked, own), 0)
 }
 
-// bind gives a pod its node.
+// bind binds a pod to its node.
 func (s *Server) bind(r *request) (int, any, error) {
 	was, err := s.find(r)
 	if err != nil {
@@ -102,7 +103,7 @@ func setCondition(pod *corev1.Pod, c corev1.PodCondition) {
 	pod.Status.Conditions = append(pod.Status.Conditions, c)
 }
 
-// evict deletes a pod if its PodDisruptionBudget lets it go (Kubernetes 1.36,
+// evict deletes a pod if its PodDisruptionBudget allows it (Kubernetes 1.36,
 // pkg/registry/core/pod/storage/eviction.go).
 func (s *Server) evict(r *request) (int, any, error) {
 	was, err := s.find(r)
@@ -144,7 +145,7 @@ func (s *Server) evict(r *request) (int, any, error) {
 	return http.StatusCreated, map[string]string{"kind": "Status", "apiVersion": "v1", "status": "Success"}, nil
 }
 
-// spend takes one disruption off the pod's budget.
+// spend deducts one disruption from the pod's budget.
 func (s *Server) spend(r *request, pod *corev1.Pod) error {
 	t := s.table(kinds()[budgets])
 	var held *record

@@ -12,15 +12,15 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// Protobuf has watches of built-in kinds answered in protobuf if the client prefers that, as the real server does. The
-// default is JSON, one event a line.
+// Protobuf makes the server answer watches of built-in kinds in protobuf if the client prefers it, as the real server
+// does. The default is JSON, one event per line.
 func (s *Server) Protobuf() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.protobuf = true
 }
 
-// wantsProtobuf reports whether a watch is to be answered in protobuf.
+// wantsProtobuf reports whether to answer a watch in protobuf.
 func (s *Server) wantsProtobuf(r *request) bool {
 	return s.protobuf && !r.kind.custom &&
 		strings.HasPrefix(r.Header.Get("Accept"), runtime.ContentTypeProtobuf)
@@ -28,11 +28,11 @@ func (s *Server) wantsProtobuf(r *request) bool {
 
 var protoSerializer = protobuf.NewSerializer(clientgoscheme.Scheme, clientgoscheme.Scheme)
 
-// encoded is an object's JSON as protobuf of its kind.
+// encoded converts an object of the kind from JSON to protobuf.
 func (k *kind) encoded(text []byte) []byte {
 	typed, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(text, &k.GroupVersionKind, nil)
 	if err != nil {
-		panic(err) // it is of a built-in kind
+		panic(err) // cannot happen: the kind is built in
 	}
 	var out bytes.Buffer
 	if err := protoSerializer.Encode(typed, &out); err != nil {
@@ -41,7 +41,7 @@ func (k *kind) encoded(text []byte) []byte {
 	return out.Bytes()
 }
 
-// sayProto adds an event to what a watcher reads: a length, and a WatchEvent.
+// sayProto queues an event for the watcher: a length, then a WatchEvent.
 func (w *stream) sayProto(t watch.EventType, object []byte) {
 	e := metav1.WatchEvent{Type: string(t), Object: runtime.RawExtension{Raw: w.t.kind.encoded(object)}}
 	data, err := e.Marshal()
@@ -51,7 +51,7 @@ func (w *stream) sayProto(t watch.EventType, object []byte) {
 	_, _ = protobuf.LengthDelimitedFramer.NewFrameWriter(&w.pending).Write(data)
 }
 
-// watching is the header of a watch's response.
+// watching sets the content type of a watch's response.
 func (w *stream) watching(resp *http.Response) {
 	if w.proto {
 		resp.Header.Set("Content-Type", runtime.ContentTypeProtobuf+";stream=watch")

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// The same calls have the same outcomes on the real API server and here.
+// The same calls have the same outcomes on the real API server and on the simulated one.
 func TestItAnswersAsTheRealServerDoes(t *testing.T) {
 	real := planetest.Start(t)
 	simulated := apisim.New()
@@ -48,7 +48,7 @@ func TestItAnswersAsTheRealServerDoes(t *testing.T) {
 	}
 }
 
-// caller makes the calls and notes what comes back.
+// caller makes the calls and records their outcomes.
 type caller struct {
 	t         *testing.T
 	config    *rest.Config
@@ -181,7 +181,7 @@ func (c *caller) pods(api client.Client, kube kubernetes.Interface) {
 	c.note("watch of a node", nil, until(onNode, watch.Deleted))
 }
 
-// evictions ask a budget that allows none, then one that allows one.
+// evictions evicts a pod whose budget allows no disruption, and again when it allows one.
 func (c *caller) evictions(api client.Client) {
 	ctx := context.Background()
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: c.namespace}}
@@ -199,12 +199,13 @@ func (c *caller) evictions(api client.Client) {
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"minAvailable":0}}`))
 	c.note("budget", api.Patch(ctx, budget, patch))
 	c.await(api, budget, 1)
-	// The real server also notes the pod in the budget's disruptedPods, until its controller has seen that the pod ends:
-	// at once, or not.
+	// The real server also adds the pod to the budget's disruptedPods, until its controller has seen the pod's
+	// deletion, which may be at once.
 	c.note("eviction", evict())
 }
 
-// await waits until the budget allows so many disruptions: on the real server its controller says so, here the test.
+// await waits until the budget allows the given number of disruptions: on the real server its controller sets it,
+// here the test.
 func (c *caller) await(api client.Client, budget *policyv1.PodDisruptionBudget, allowed int32) {
 	c.t.Helper()
 	planetest.Eventually(c.t, "the budget is counted", func(ctx context.Context) error {
@@ -226,7 +227,8 @@ func (c *caller) await(api client.Client, budget *policyv1.PodDisruptionBudget, 
 	})
 }
 
-// until is what a watch tells, the last of it included; of the same several times in a row, one.
+// until returns the types of a watch's events up to and including last. Consecutive events of the same type count
+// once.
 func until(w watch.Interface, last watch.EventType) []watch.EventType {
 	var out []watch.EventType
 	for e := range w.ResultChan() {

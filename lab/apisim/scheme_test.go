@@ -8,11 +8,11 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// newScheme knows the built-in kinds and Karpenter's claims.
+// newScheme knows the built-in kinds and Karpenter's NodeClaims.
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(s); err != nil {
-		panic(err) // the built-in kinds always fit an empty scheme
+		panic(err) // the built-in kinds always fit into an empty scheme
 	}
 	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 	s.AddKnownTypes(karpenter, &karpv1.NodeClaim{}, &karpv1.NodeClaimList{})

@@ -1,10 +1,9 @@
-// Package apisim is a Kubernetes API server in memory, for tests on virtual time: what clients, informers and
-// controllers need of one, without sockets, so that everything that waits in a testing/synctest bubble waits durably.
-// Optimistic locking, finalizers, graceful deletion, status subresources, merge patches, watches from any revision,
-// bindings, evictions that respect PodDisruptionBudgets: as the real server has them. A test holds it against the
-// real one.
+// Package apisim is an in-memory Kubernetes API server for tests on virtual time. It has what clients, informers and
+// controllers need, without sockets, so that all waiting in a testing/synctest bubble blocks durably. Like the real
+// server, it has optimistic locking, finalizers, graceful deletion, status subresources, merge patches, watches from
+// any revision, bindings, and evictions that respect PodDisruptionBudgets. A test compares it with the real one.
 //
-// It does not validate, default (but pods) or authorize, and forgets events.
+// It does not validate or authorize, sets defaults only for pods, and discards events.
 package apisim
 
 import (
@@ -22,34 +21,34 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// HeaderStale on a list asks for a state so many revisions old, as a list that may be served from a cache
-// (resourceVersion 0) may be.
+// HeaderStale on a list requests a state that is this many revisions old. The real server may return such a state
+// when it serves a list from a cache (resourceVersion 0).
 const HeaderStale = "Apisim-Stale"
 
 // Server is one API server. It is an http.RoundTripper and safe for concurrent use.
 type Server struct {
 	mu        sync.Mutex
 	revision  uint64
-	serial    uint64 // of UIDs
+	serial    uint64 // the last UID
 	tables    map[schema.GroupVersionResource]*table
 	observers []func(Change)
 	keep      int  // changes of each resource; 0 = all
-	protobuf  bool // is spoken
+	protobuf  bool // see Protobuf
 }
 
-// New is a server without objects.
+// New returns a server without objects.
 func New() *Server {
 	return &Server{revision: 1, tables: map[schema.GroupVersionResource]*table{}}
 }
 
-// Observe has f told of every write, in order, while the server is locked: f must not call it.
+// Observe calls f for every write, in order, while the server is locked: f must not call the server.
 func (s *Server) Observe(f func(Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.observers = append(s.observers, f)
 }
 
-// Config is how a client reaches the server, by way of through if it is not nil.
+// Config returns a client configuration for the server. Requests go through the given transport if it is not nil.
 func (s *Server) Config(agent string, through http.RoundTripper) *rest.Config {
 	if through == nil {
 		through = s
@@ -57,7 +56,7 @@ func (s *Server) Config(agent string, through http.RoundTripper) *rest.Config {
 	return &rest.Config{Host: "http://apisim", Transport: through, UserAgent: agent, QPS: -1}
 }
 
-// Objects are the objects of a resource, not to be modified.
+// Objects returns the objects of a resource. They must not be modified.
 func (s *Server) Objects(resource schema.GroupVersionResource) []*unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +121,7 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, code, got), nil
 }
 
-// forgetEvent says of an event that it was recorded.
+// forgetEvent discards an event and answers as if it had been recorded.
 func forgetEvent(r *request) *http.Response {
 	if r.Method != http.MethodPost {
 		return failed(r.Request, notFound(r))
@@ -134,7 +133,7 @@ func forgetEvent(r *request) *http.Response {
 	return answer(r.Request, http.StatusCreated, o.Object)
 }
 
-// serve does what is asked, under the lock.
+// serve executes a request. The caller holds the lock.
 func (s *Server) serve(r *request) (int, any, error) {
 	switch {
 	case r.Method == http.MethodGet && r.name == "":
@@ -162,7 +161,7 @@ func (s *Server) serve(r *request) (int, any, error) {
 		"the server does not allow this method on the requested resource")
 }
 
-// locate reads the path.
+// locate parses the path.
 func (r *request) locate() error {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	var gv schema.GroupVersion

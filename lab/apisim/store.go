@@ -20,22 +20,22 @@ type record struct {
 // event is one change of a table.
 type event struct {
 	revision uint64
-	was, is  *record // one of them nil if the object came or went
+	was, is  *record // was: nil after a creation; is: nil after a deletion
 }
 
-// table holds the objects of one resource and every change that there ever was, or the last ones: see Server.Keep.
+// table holds the objects of one resource and its changes: all of them, or the latest (see Server.Keep).
 type table struct {
 	kind    *kind
 	items   map[string]*record // by namespace/name
 	log     []event
-	trimmed int           // how many changes came before those in the log
-	since   uint64        // the revision of the last of those
+	trimmed int           // the number of changes dropped from the log
+	since   uint64        // the revision of the last dropped change
 	changed chan struct{} // closed and replaced at every change
 }
 
 func key(namespace, name string) string { return namespace + "/" + name }
 
-// table is the one of a resource. The caller holds the lock.
+// table returns the table of a resource. The caller holds the lock.
 func (s *Server) table(k *kind) *table {
 	t := s.tables[k.resource]
 	if t == nil {
@@ -45,8 +45,8 @@ func (s *Server) table(k *kind) *table {
 	return t
 }
 
-// put stores a new version of an object, or takes it away if is is nil, and gives the version; was is nil if it is
-// new. The object becomes the store's own.
+// put stores a new version of an object, or deletes the object if is is nil, and returns the version. was is nil if
+// the object is new. The store takes ownership of the object.
 func (s *Server) put(t *table, was *record, is *unstructured.Unstructured, by string) *record {
 	s.revision++
 	e := event{revision: s.revision, was: was}
@@ -63,7 +63,7 @@ func (s *Server) put(t *table, was *record, is *unstructured.Unstructured, by st
 	at := key(last.GetNamespace(), last.GetName())
 	if is == nil {
 		delete(t.items, at)
-		e.was = r // the last state, with the revision of its end, is what watchers are told
+		e.was = r // watchers receive the last state, with the revision of the deletion
 	} else {
 		t.items[at], e.is = r, r
 	}
@@ -84,7 +84,7 @@ func (s *Server) put(t *table, was *record, is *unstructured.Unstructured, by st
 	return r
 }
 
-// at is what the table held at a revision.
+// at returns the contents of the table at a revision.
 func (t *table) at(revision uint64) map[string]*record {
 	items := map[string]*record{}
 	for _, e := range t.log {
@@ -100,7 +100,7 @@ func (t *table) at(revision uint64) map[string]*record {
 	return items
 }
 
-// seenBy is the event as somebody sees it who looks through a filter, "" if he does not see it.
+// seenBy returns the event as it appears through a filter, or "" if it does not.
 func (e event) seenBy(f filter) (watch.EventType, *record) {
 	before, after := e.was != nil && f.matches(e.was.object), e.is != nil && f.matches(e.is.object)
 	switch {
@@ -108,7 +108,7 @@ func (e event) seenBy(f filter) (watch.EventType, *record) {
 		return watch.Modified, e.is
 	case after:
 		return watch.Added, e.is
-	case before && e.is != nil: // it no longer matches: its end, with the revision of the change
+	case before && e.is != nil: // it no longer matches: a deletion, with the revision of the change
 		gone := e.was.object.DeepCopy()
 		gone.SetResourceVersion(strconv.FormatUint(e.revision, 10))
 		text, err := json.Marshal(gone.Object)
@@ -125,6 +125,6 @@ func (e event) seenBy(f filter) (watch.EventType, *record) {
 // Change is one write that took effect.
 type Change struct {
 	Resource schema.GroupVersionResource
-	Was, Is  *unstructured.Unstructured // nil if the object came or went; not to be modified
+	Was, Is  *unstructured.Unstructured // Was is nil after a creation, Is after a deletion; read-only
 	By       string                     // the writer's user agent
 }

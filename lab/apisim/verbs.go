@@ -18,7 +18,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// decode reads what a client sent: JSON, or protobuf of a built-in kind.
+// decode decodes the body: JSON, or protobuf of a built-in kind.
 func decode(r *request) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	if strings.HasPrefix(r.Header.Get("Content-Type"), runtime.ContentTypeProtobuf) {
@@ -76,10 +76,10 @@ func (s *Server) list(r *request) (int, any, error) {
 	}, nil
 }
 
-// rawObject is an object that is JSON already.
+// rawObject is an object encoded as JSON.
 type rawObject []byte
 
-// MarshalJSON is the object.
+// MarshalJSON returns the object unchanged.
 func (o rawObject) MarshalJSON() ([]byte, error) { return o, nil }
 
 func (s *Server) create(r *request) (int, any, error) {
@@ -163,7 +163,7 @@ func (s *Server) patch(r *request) (int, any, error) {
 	return s.replace(r, was, o)
 }
 
-// merge is RFC 7386.
+// merge applies a JSON merge patch (RFC 7386).
 func merge(into any, change any) any {
 	c, ok := change.(map[string]any)
 	if !ok {

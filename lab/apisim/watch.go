@@ -15,15 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// stream is the body of a watch: events are made as they are read.
+// stream is the body of a watch. Events are generated as they are read.
 type stream struct {
 	s       *Server
 	t       *table
 	filter  filter
 	ctx     context.Context
 	timeout *time.Timer
-	next    int       // change of the table, counted from the first that there ever was
-	initial []*record // that the client has yet to be told of, and a bookmark after them
+	next    int       // the next change of the table, counted from its first
+	initial []*record // initial objects still to be sent; mark is the bookmark after them
 	mark    []byte
 	proto   bool
 	pending bytes.Buffer
@@ -31,11 +31,12 @@ type stream struct {
 	once    sync.Once
 }
 
-// longest is how long a watch lasts if nothing is said: what the real server takes at least (--min-request-timeout).
+// longest is how long a watch lasts if the client sets no timeout: the minimum of the real server
+// (--min-request-timeout).
 const longest = 30 * time.Minute
 
-// watch begins a watch: from a revision, or, if the client asks for initial events or gives none, from everything
-// there is.
+// watch starts a watch from a revision or, if the client requests initial events or gives no revision, from all
+// existing objects.
 func (s *Server) watch(r *request) (*stream, error) {
 	f, err := newFilter(r.namespace, r.query)
 	if err != nil {
@@ -110,7 +111,8 @@ func (w *stream) Read(p []byte) (int, error) {
 	}
 }
 
-// fill takes what happened since; if that is nothing, it gives a channel that is closed when something does.
+// fill queues the changes since the last call. If there are none, it returns a channel that is closed at the next
+// change.
 func (w *stream) fill() <-chan struct{} {
 	if w.initially() {
 		return nil
@@ -119,7 +121,7 @@ func (w *stream) fill() <-chan struct{} {
 	defer w.s.mu.Unlock()
 	at := w.next - w.t.trimmed
 	switch {
-	case at < 0: // too slow: the reader sees a broken watch, and begins another one
+	case at < 0: // too slow: the reader sees a broken watch and starts another
 		_ = w.Close()
 		return w.t.changed
 	case at == len(w.t.log):
@@ -134,7 +136,7 @@ func (w *stream) fill() <-chan struct{} {
 	return nil
 }
 
-// initially tells some of what there was when the watch began, and reports whether there was something to tell.
+// initially queues some of the initial objects, and reports whether there was anything to queue.
 func (w *stream) initially() bool {
 	if len(w.initial) == 0 && w.mark == nil {
 		return false

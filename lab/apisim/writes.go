@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// replace stores a new version, if it is one: what the caller must not change stays as it was.
+// replace stores a new version, if anything changed. Fields that the caller must not change keep their values.
 func (s *Server) replace(r *request, was *record, o *unstructured.Unstructured) (int, any, error) {
 	old := was.object
 	if v := o.GetResourceVersion(); v != "" && v != old.GetResourceVersion() {
@@ -90,7 +90,7 @@ func (s *Server) delete(r *request) (int, any, error) {
 	return http.StatusOK, s.remove(r, was, o.GracePeriodSeconds), nil
 }
 
-// remove begins an object's end, or brings it about if nothing holds it.
+// remove deletes an object, or marks it as being deleted if it has a grace period or finalizers.
 func (s *Server) remove(r *request, was *record, asked *int64) rawObject {
 	old := was.object
 	var grace int64
@@ -100,7 +100,7 @@ func (s *Server) remove(r *request, was *record, asked *int64) rawObject {
 	t := s.table(r.kind)
 	if before := old.GetDeletionTimestamp(); before != nil {
 		if left := *orZero(old.GetDeletionGracePeriodSeconds()); grace >= left && (left > 0 || len(old.GetFinalizers()) > 0) {
-			return was.text // it is going already, as soon
+			return was.text // it is already being deleted, no later than this
 		}
 	}
 	if grace == 0 && len(old.GetFinalizers()) == 0 {
@@ -108,7 +108,7 @@ func (s *Server) remove(r *request, was *record, asked *int64) rawObject {
 	}
 	is := old.DeepCopy()
 	at := metav1.NewTime(time.Now().Truncate(time.Second).Add(time.Duration(grace) * time.Second))
-	if before := old.GetDeletionTimestamp(); before != nil { // sooner than was said
+	if before := old.GetDeletionTimestamp(); before != nil { // earlier than before
 		at = metav1.NewTime(before.Add(-time.Duration(*orZero(old.GetDeletionGracePeriodSeconds())-grace) * time.Second))
 	}
 	is.SetDeletionTimestamp(&at)

@@ -1,6 +1,6 @@
-// Package apng writes pictures that move, as animated PNGs (W3C, Portable Network Graphics, third edition, 24 June
-// 2025): for the page's animation in the README. All frames share a palette, and each holds only what differs from the
-// one before.
+// Package apng writes animated PNGs (W3C, Portable Network Graphics, third edition, 24 June 2025) for the page's
+// animation in the README. All frames share a palette, and each frame holds only the differences from the previous
+// one.
 package apng
 
 import (
@@ -16,14 +16,13 @@ import (
 	"time"
 )
 
-// Frame is a picture and for how long it is shown.
+// Frame is a picture and how long it is shown.
 type Frame struct {
 	Image *image.RGBA
 	Shown time.Duration
 }
 
-// Encode writes frames of one size as an animation that repeats. It takes frames that look like the one before for the
-// same one.
+// Encode writes frames of equal size as an animation that repeats. It merges consecutive frames that look the same.
 func Encode(w io.Writer, frames []Frame) error {
 	if len(frames) == 0 {
 		return errors.New("an animation needs a frame")
@@ -53,14 +52,14 @@ func Encode(w io.Writer, frames []Frame) error {
 	return e.err
 }
 
-// part is what a frame changes.
+// part is the part of a picture that a frame changes.
 type part struct {
 	rect  image.Rectangle
 	shown time.Duration
-	rows  []byte // indices into the palette, each row with its filter before it
+	rows  []byte // palette indices; each row is preceded by its filter type
 }
 
-// differing is the smallest rectangle outside of which two frames are equal.
+// differing returns the smallest rectangle outside which two frames are equal.
 func differing(a, b *image.Paletted) (out image.Rectangle) {
 	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {
 		for x := a.Rect.Min.X; x < a.Rect.Max.X; x++ {
@@ -72,11 +71,11 @@ func differing(a, b *image.Paletted) (out image.Rectangle) {
 	return out
 }
 
-// rows are a rectangle's pixels, transparent where they are as before.
+// rows returns a rectangle's pixels, transparent where they have not changed.
 func rows(before, now *image.Paletted, rect image.Rectangle) []byte {
 	out := make([]byte, 0, (rect.Dx()+1)*rect.Dy())
 	for y := rect.Min.Y; y < rect.Max.Y; y++ {
-		out = append(out, 0) // no filter: neighbours in a palette have nothing in common
+		out = append(out, 0) // no filter: adjacent palette indices are unrelated
 		for x := rect.Min.X; x < rect.Max.X; x++ {
 			c := now.ColorIndexAt(x, y)
 			if before != nil && before.ColorIndexAt(x, y) == c {
@@ -88,7 +87,7 @@ func rows(before, now *image.Paletted, rect image.Rectangle) []byte {
 	return out
 }
 
-// encoder writes chunks until one cannot be written.
+// encoder writes chunks until a write fails.
 type encoder struct {
 	w    io.Writer
 	next uint32 // sequence number

@@ -30,7 +30,7 @@ func picture(reds ...image.Point) *image.RGBA {
 	return m
 }
 
-// A reader who knows nothing of animations sees the first frame; others see each frame as it was, for as long.
+// A decoder that does not support animations shows the first frame; others show each frame as it was, for as long.
 func TestFramesAreShownAsTheyWere(t *testing.T) {
 	frames := []apng.Frame{
 		{picture(), time.Second},
@@ -71,7 +71,7 @@ func TestFramesOfDifferentSizesAreAnError(t *testing.T) {
 	}
 }
 
-// A palette has 256 colours at most; what is left looks nearly the same.
+// A palette has at most 256 colours; the reduced picture looks nearly the same.
 func TestManyColoursAreNearlyThere(t *testing.T) {
 	m := image.NewRGBA(image.Rect(0, 0, 256, 8))
 	for i := range m.Rect.Dx() * m.Rect.Dy() {
@@ -93,7 +93,7 @@ func TestManyColoursAreNearlyThere(t *testing.T) {
 	}
 }
 
-// play reads the frames of an animation whose first one is known.
+// play decodes the frames of an animation whose first one is known.
 func play(t *testing.T, text []byte, first image.Image) (out []apng.Frame) {
 	t.Helper()
 	colours := first.(*image.Paletted).Palette

@@ -8,19 +8,20 @@ import (
 	"slices"
 )
 
-// transparent is the index of the colour that shows what was before.
+// transparent is the index of the colour that leaves the previous frame visible.
 const transparent = 0
 
-// most are the colours of a palette, beside the transparent one.
+// most is the maximum number of colours in addition to the transparent one.
 const most = 255
 
-// palette is what all frames are painted with.
+// palette is the palette of all frames.
 type palette struct {
 	colours []color.RGBA
-	index   map[color.RGBA]uint8 // of colours that were looked up
+	index   map[color.RGBA]uint8 // caches looked-up colours
 }
 
-// newPalette has the colours that most pixels have: of those that differ little the most frequent one.
+// newPalette returns a palette of the most frequent colours. Of colours that differ little, it takes only the most
+// frequent one.
 func newPalette(frames []Frame) *palette {
 	counts := map[color.RGBA]int{}
 	for _, f := range frames {
@@ -31,7 +32,7 @@ func newPalette(frames []Frame) *palette {
 		}
 	}
 	type bucket struct {
-		colour    color.RGBA // the most frequent one, of best pixels
+		colour    color.RGBA // the most frequent one, which best pixels have
 		best, sum int
 	}
 	alike := map[color.RGBA]*bucket{}
@@ -65,7 +66,7 @@ func number(c color.RGBA) int { return int(c.R)<<16 | int(c.G)<<8 | int(c.B) }
 
 func before(a, b color.RGBA) bool { return number(a) < number(b) }
 
-// of paints a picture with the palette.
+// of converts a picture to the palette.
 func (p *palette) of(m *image.RGBA) *image.Paletted {
 	out := image.NewPaletted(m.Rect, nil)
 	for y := m.Rect.Min.Y; y < m.Rect.Max.Y; y++ {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/lab/sim"
 )
 
-// Both catalogues hold every pod of Karpenter's mix, the plan is right by the engine's judge and by the one that both
-// sides share, and costs no less than its own bound.
+// Both catalogues hold every pod of Karpenter's mix. The plan passes the engine's check and the one that both sides
+// share, and costs no less than its own bound.
 func TestTwoHundredDiversePods(t *testing.T) {
 	for _, name := range []string{"fake", "cmr"} {
 		c, err := catalogueOf(name)
@@ -31,7 +31,7 @@ func TestTwoHundredDiversePods(t *testing.T) {
 	}
 }
 
-// Equal pods are one shape; pods that differ in a selector alone are not.
+// Equal pods have one shape; pods that differ only in a selector do not.
 func TestPodsAreGrouped(t *testing.T) {
 	c := fakeCatalogue(4)
 	for _, x := range []struct {
@@ -49,7 +49,8 @@ func TestPodsAreGrouped(t *testing.T) {
 	}
 }
 
-// The neutral price is the cheapest type that holds a machine's pods and its daemons where it may be.
+// The neutral price is that of the cheapest type which holds a node's pods and its daemons, in the zones where the
+// node may be.
 func TestOnePriceForBothSides(t *testing.T) {
 	c := fakeCatalogue(4)
 	c.daemons = []model.Resources{{model.CPU: 950}}
@@ -61,7 +62,7 @@ func TestOnePriceForBothSides(t *testing.T) {
 	if err := c.price(&out, pods); err != nil {
 		t.Fatal(err)
 	}
-	if want := c.types[1].Offerings[0].Price; out.cost != want { // 1,900m are what 2 cores leave
+	if want := c.types[1].Offerings[0].Price; out.cost != want { // 2 cores have 1,900m to spare
 		t.Errorf("1900m cost %d, want %d", out.cost, want)
 	}
 	out.machines[0].pods = append(out.machines[0].pods, "huge")
@@ -70,7 +71,7 @@ func TestOnePriceForBothSides(t *testing.T) {
 	}
 }
 
-// What differs in nothing but a seed is compared with its like.
+// Results that differ in their seed are compared seed by seed.
 func TestSidesAreComparedSeedBySeed(t *testing.T) {
 	base := &side{results: []sim.Result{{Cost: 100}, {Cost: 200}}}
 	ours := &side{results: []sim.Result{{Cost: 90}, {Cost: 184}}}

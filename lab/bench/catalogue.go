@@ -9,21 +9,21 @@ import (
 	"github.com/nodeless/nodeless/lab/sim"
 )
 
-// catalogue is what both sides may launch, in the engine's words; karpenter.go translates it.
+// catalogue holds what both sides may launch, in the engine's model; karpenter.go translates it.
 type catalogue struct {
 	name    string
 	about   string
 	types   []model.InstanceType // by Name
 	zones   []string
-	daemons []model.Resources // requests of what runs on every machine
+	daemons []model.Resources // requests of the pods that run on every node
 }
 
 const region = "us-east-1"
 
-// ec2Zones are the zones of a usual cluster: three of the region's six that offer nearly all types.
+// ec2Zones are the zones of a typical cluster: three of the region's six, which offer nearly all types.
 var ec2Zones = []string{"us-east-1a", "us-east-1b", "us-east-1d"}
 
-// agents are 280m and 320 MiB in all: an address plugin, a proxy and a log shipper.
+// agents request 280m and 320 MiB in all: a CNI plugin, a proxy and a log shipper.
 var agents = []model.Resources{
 	{model.CPU: 50, model.Memory: 64 << 20, model.Pods: 1},
 	{model.CPU: 100, model.Memory: 128 << 20, model.Pods: 1},
@@ -53,7 +53,7 @@ func general(t *catalog.Type) bool {
 	return (t.Category == "c" || t.Category == "m" || t.Category == "r") && t.Arch == "amd64" && t.Generation > 2
 }
 
-// ec2 is what of the region's types is admitted, at the catalogue's prices and with EKS's overhead formulas.
+// ec2 returns the region's types that admit accepts, at the catalogue's prices and with EKS's overhead formulas.
 func ec2(name, about string, admit func(*catalog.Type) bool, spot bool) *catalogue {
 	return &catalogue{
 		name: name, about: about, zones: ec2Zones, daemons: agents,
@@ -61,14 +61,14 @@ func ec2(name, about string, admit func(*catalog.Type) bool, spot bool) *catalog
 	}
 }
 
-// labelsOf are few, in Karpenter's favour: each label of a type costs it time.
+// labelsOf returns only a few labels, in Karpenter's favour: each label of a type costs it time.
 func labelsOf(name, arch string) model.Requirements {
 	return model.NewRequirements(
 		model.OneOf(model.LabelInstanceType, name), model.OneOf(model.LabelArch, arch), model.OneOf(model.LabelOS, "linux"))
 }
 
-// fakeCatalogue is the one of Karpenter's own benchmark: from 1 core, 2 GiB and 10 pods to n times that, at prices in
-// proportion, in three zones on demand and two on spot.
+// fakeCatalogue returns the catalogue of Karpenter's own benchmark: n types from 1 core, 2 GiB and 10 pods to n times
+// that, at proportional prices, on demand in three zones and as spot in two.
 func fakeCatalogue(n int) *catalogue {
 	c := &catalogue{
 		name: "fake", about: "Karpenter's 400 fake types",
@@ -105,7 +105,7 @@ func (c *catalogue) sorted() *catalogue {
 	return c
 }
 
-// overhead is what the daemons take of every machine.
+// overhead returns the total requests of the daemons of a node.
 func (c *catalogue) overhead() model.Resources {
 	var sum model.Resources
 	for _, d := range c.daemons {

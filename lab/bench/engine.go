@@ -14,11 +14,11 @@ import (
 	"github.com/nodeless/nodeless/lab/table"
 )
 
-// contest is one comparison: the same pods, the same offerings, both sides.
+// contest is one comparison: both sides get the same pods and the same offerings.
 type contest struct {
 	name     string
 	pods     []*corev1.Pod
-	policies []model.Policy // of the engine; the first is the one to compare with Karpenter
+	policies []model.Policy // of the engine; the first is compared with Karpenter
 	ignore   bool           // Karpenter's preference policy Ignore
 }
 
@@ -123,7 +123,7 @@ func (c *catalogue) contest(t *table.Table, k contest, o contestFlags) error {
 	return nil
 }
 
-// bestOf is the engine's outcome with the least CPU of so many runs; noise only ever adds.
+// bestOf returns the engine's outcome with the least CPU of several runs: noise only ever adds.
 func (c *catalogue) bestOf(runs int, pods []*corev1.Pod, p model.Policy, judged bool) outcome {
 	out := nodeless(c, pods, p, judged)
 	for range runs - 1 {

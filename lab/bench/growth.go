@@ -80,7 +80,7 @@ func growthRow(t *table.Table, what, n string, s *model.Snapshot, runs int) {
 		fmt.Sprint(len(plan.Launches)), aboveBound(cost, plan.LowerBound), fmt.Sprint(len(plan.Unplaced)))
 }
 
-// plain is n pods without constraints, of so many shapes with amounts as people write them.
+// plain returns n pods without constraints, of the given number of shapes, with realistic requests.
 func (c *catalogue) plain(n, shapes int) *model.Snapshot {
 	s, random := c.empty(), rand.New(rand.NewSource(42))
 	for i := range min(shapes, n) {
@@ -94,7 +94,7 @@ func (c *catalogue) plain(n, shapes int) *model.Snapshot {
 	return s
 }
 
-// replicated is n pods of so many shapes of Karpenter's mix.
+// replicated returns n pods of Karpenter's mix, of the given number of shapes.
 func (c *catalogue) replicated(n, shapes int) *model.Snapshot {
 	s := c.snapshot(diverse(shapes))
 	s.Pending = replicas(n, len(s.Shapes))
@@ -110,7 +110,8 @@ func replicas(n, shapes int) []model.Pod {
 	return pods
 }
 
-// running is a cluster of so many machines, each between half and nearly full, in which so many pods of the mix wait.
+// running returns a cluster with the given number of nodes, each between half and nearly full, and of pending pods of
+// the mix.
 func (c *catalogue) running(nodes, pods, shapes int) *model.Snapshot {
 	s, random := c.replicated(pods, shapes), rand.New(rand.NewSource(1))
 	var sizes []*model.InstanceType
@@ -151,8 +152,9 @@ func (c *catalogue) running(nodes, pods, shapes int) *model.Snapshot {
 	return s
 }
 
-// tenant picks a shape that may run on the machine: as in a real cluster, pods that want a host of their own have it
-// and pods with affinity to each other share a zone. Spreads are as pods that came and went left them.
+// tenant picks a shape that may run on the node: as in a real cluster, pods with anti-affinity on the host are on
+// separate nodes and pods with affinity to each other share a zone. Spreads are uneven, as after pods have come and
+// gone.
 func (c *catalogue) tenant(s *model.Snapshot, n *model.Node, random *rand.Rand) int {
 	for range 100 {
 		i := random.Intn(len(s.Shapes))

@@ -8,9 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// faultsOf are breaches of what must hold whatever the order in which the pods are bound: hosts keep pods apart that
-// want it, and a pod with affinity to its like in a zone is in the zone of all of them. Both sides are judged by it;
-// spreads depend on the order and are left to engine/check and to Karpenter.
+// faultsOf returns violations of rules that hold in whatever order the pods are bound: pods with host anti-affinity
+// are on separate nodes, and pods with affinity to each other in a zone are all in the same zone. Both sides are
+// judged by it; spreads depend on the order and are left to engine/check and to Karpenter.
 func faultsOf(o *outcome, pods map[string]*corev1.Pod) (faults []string) {
 	groups := map[string][]*machine{}
 	seen := map[string]bool{}
@@ -48,7 +48,8 @@ func faultsOf(o *outcome, pods map[string]*corev1.Pod) (faults []string) {
 	return faults
 }
 
-// notTogether says how machines can come to be in different zones, "" if they cannot. A single machine may be anywhere.
+// notTogether says how machines can end up in different zones, or "" if they cannot. A single machine may be
+// anywhere.
 func notTogether(machines []*machine) string {
 	if len(machines) < 2 {
 		return ""

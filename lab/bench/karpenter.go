@@ -25,8 +25,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// karpenter runs Karpenter's scheduler on the pods. As in its own benchmark only Solve is measured, with five
-// workers; building the scheduler and its topology is not.
+// karpenter runs Karpenter's scheduler on the pods. As in Karpenter's own benchmark, only Solve is measured, with
+// five workers; building the scheduler and its topology is not.
 func karpenter(c *catalogue, pods []*corev1.Pod, opts ...scheduling.Options) (outcome, error) {
 	log.SetLogger(logr.Discard())
 	ctx := options.ToContext(injection.WithControllerName(context.Background(), "provisioner"),
@@ -80,10 +80,10 @@ func newScheduler(ctx context.Context, c *catalogue, pods []*corev1.Pod,
 		events.NewRecorder(&record.FakeRecorder{}), now, nil, nil, opts...), nil
 }
 
-// noCloud is never asked: there are no nodes.
+// noCloud is never called: there are no nodes.
 type noCloud struct{ cloudprovider.CloudProvider }
 
-// oneOf are the values a machine's label is limited to, nil if it is not.
+// oneOf returns the values to which a label is limited, or nil if it is not limited.
 func oneOf(rs karpscheduling.Requirements, key string) []string {
 	if r := rs.Get(key); r.Operator() == corev1.NodeSelectorOpIn {
 		return r.Values()
@@ -91,7 +91,7 @@ func oneOf(rs karpscheduling.Requirements, key string) []string {
 	return nil
 }
 
-// forKarpenter is the catalogue in Karpenter's types.
+// forKarpenter returns the catalogue in Karpenter's types.
 func (c *catalogue) forKarpenter() []*cloudprovider.InstanceType {
 	out := make([]*cloudprovider.InstanceType, len(c.types))
 	for i := range c.types {

@@ -30,10 +30,10 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-// progress says what is running: Karpenter takes minutes for many pods.
+// progress prints what is running: Karpenter takes minutes for many pods.
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// numbers is a flag of numbers separated by commas.
+// numbers is a flag that holds numbers separated by commas.
 type numbers []int
 
 func (n *numbers) String() string { return strings.Trim(fmt.Sprint([]int(*n)), "[]") }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// usage is what a piece of work took. CPU is of all threads of the process, with its garbage collection; Karpenter
-// works on several at once, the engine on one.
+// usage is the resource usage of a piece of work. CPU covers all threads of the process, including garbage
+// collection; Karpenter uses several threads at once, the engine one.
 type usage struct {
 	wall, cpu time.Duration
 	bytes     uint64 // allocated
@@ -18,7 +18,7 @@ func (u usage) plus(o usage) usage {
 	return usage{u.wall + o.wall, u.cpu + o.cpu, u.bytes + o.bytes, u.objects + o.objects}
 }
 
-// measure runs f once, on a heap that was just collected.
+// measure runs f once, on a freshly collected heap.
 func measure(f func()) usage {
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -31,7 +31,7 @@ func measure(f func()) usage {
 	return u
 }
 
-// best is the run with the least CPU of so many: noise of other work on the machine only ever adds.
+// best returns the usage of the run with the least CPU: noise from other work on the machine only ever adds.
 func best(runs int, f func()) usage {
 	least := measure(f)
 	for range runs - 1 {

@@ -11,26 +11,26 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// outcome is what one side made of the pods.
+// outcome is one side's result for the pods.
 type outcome struct {
 	who      string
 	usage    usage
 	machines []machine
 	unplaced int
-	bound    model.Price // 0 = none is known
+	bound    model.Price // 0 = unknown
 	partial  bool
-	faults   []string // what the plan's judge found
+	faults   []string // found by the judges
 	cost     model.Price
 }
 
-// machine is a launch in words that both sides share.
+// machine is a launch in terms that both sides share.
 type machine struct {
 	pods                 []string // by name
-	zones, capacityTypes []string // it may be launched in; nil = any
+	zones, capacityTypes []string // in which it may be launched; nil = any
 }
 
-// nodeless runs the engine on the pods. The time to group the pods is counted with the engine's, although the product
-// does that as pods come and go; Karpenter's Solve reads the pods too.
+// nodeless runs the engine on the pods. The time for grouping the pods counts as the engine's, although the product
+// does that as pods come and go: Karpenter's Solve reads the pods too.
 func nodeless(c *catalogue, pods []*corev1.Pod, policy model.Policy, judged bool) outcome {
 	var s *model.Snapshot
 	grouped := measure(func() { s = c.snapshot(pods) })
@@ -39,7 +39,7 @@ func nodeless(c *catalogue, pods []*corev1.Pod, policy model.Policy, judged bool
 	return out
 }
 
-// provision runs the engine on a snapshot. The judge's time is not counted.
+// provision runs the engine on a snapshot. The judge's time does not count.
 func provision(s *model.Snapshot, policy model.Policy, judged bool) outcome {
 	var plan model.Plan
 	out := outcome{who: "nodeless"}
@@ -62,7 +62,7 @@ func provision(s *model.Snapshot, policy model.Policy, judged bool) outcome {
 	if judged {
 		for _, v := range check.Plan(s, policy, plan) {
 			if v.Unproven {
-				// No order of binding was found; that is not to say that there is none.
+				// No order of binding was found, which does not mean that there is none.
 				progress("not proven: %s", v.Error())
 				continue
 			}
@@ -79,8 +79,8 @@ func valuesOf(rs model.Requirements, key string) []string {
 	return nil
 }
 
-// price puts the same price on every outcome: each machine is the cheapest offering that holds its pods and the
-// daemons and is where it may be. Neither side's own choice of type counts.
+// price prices all outcomes alike: each machine costs the cheapest offering in its zones and capacity types that fits
+// its pods and the daemons. Neither side's own choice of type counts.
 func (c *catalogue) price(o *outcome, pods map[string]*corev1.Pod) error {
 	type question struct {
 		load  model.Resources
@@ -105,7 +105,7 @@ func (c *catalogue) price(o *outcome, pods map[string]*corev1.Pod) error {
 	return nil
 }
 
-// cheapest is the price of the cheapest offering, 0 if there is none.
+// cheapest returns the price of the cheapest offering, or 0 if there is none.
 func (c *catalogue) cheapest(load model.Resources, m *machine) (least model.Price) {
 	for i := range c.types {
 		t := &c.types[i]
@@ -131,7 +131,7 @@ func byName(pods []*corev1.Pod) map[string]*corev1.Pod {
 	return out
 }
 
-// settle gives an outcome its price and the faults that both sides' judge finds.
+// settle sets an outcome's price and adds the faults found by the judge of both sides.
 func (c *catalogue) settle(o *outcome, pods map[string]*corev1.Pod) {
 	if err := c.price(o, pods); err != nil {
 		o.faults = append(o.faults, err.Error())

@@ -17,13 +17,13 @@ import (
 	"github.com/nodeless/nodeless/lab/table"
 )
 
-// curve is one line of bench pareto: a trace with one catalogue, and what came of it by policy and seed.
+// curve is one trace with one catalogue in bench pareto, with its results by policy and seed.
 type curve struct {
 	name     string
 	types    string
 	config   sim.Config
 	policies []pricedMoves
-	results  [][]sim.Result // by policy, the baseline first, and seed
+	results  [][]sim.Result // by policy (the baseline first) and seed
 	cpu      []float64      // seconds by policy
 }
 
@@ -33,7 +33,7 @@ type pricedMoves struct {
 	policy *model.Policy // nil = the baseline
 }
 
-// windowOf says which part of a public trace a seed replays: where the first one begins, and how long each is.
+// windowOf sets which part of a public trace a seed replays: where the first window begins, and how long each is.
 var windowOf = map[string]struct{ from, length time.Duration }{
 	"alibaba2017": {0, time.Hour},
 	"openb":       {3000 * time.Hour, 16 * time.Hour},
@@ -85,7 +85,7 @@ func benchPareto(args []string) error {
 	return profiled(*profile, func() error { return o.print(*sizes) })
 }
 
-// print simulates every curve and prints the table, then what the default does in each row.
+// print simulates every curve and prints the table, then a summary of the default policy over the rows.
 func (o *paretoFlags) print(sizes string) error {
 	t := table.New(2, "trace", "types", "move price", "$", "cost against the baseline", "moves", "moves against it",
 		"wait s", "launched", "CPU s")
@@ -181,7 +181,7 @@ func (o *paretoFlags) open(name string, seed int) (*replay.Trace, error) {
 	return tr.WithoutGPUs().Window(w.from+time.Duration(o.first+seed-1)*w.length, w.length), nil
 }
 
-// run is one simulation, and the seconds of CPU that it took if no other runs.
+// run runs one simulation. It also returns the CPU seconds used, which are correct only if no other simulation runs.
 func (c *curve) run(policy int, tr *replay.Trace, seed uint64) (sim.Result, float64, error) {
 	config := c.config
 	config.Trace, config.Seed, config.Decider = tr, seed, sim.Compatible()
@@ -207,7 +207,7 @@ func (c *curve) rows(t *table.Table) {
 	}
 }
 
-// estimate is a mean, and how far it may be off with 95 % confidence; 0 if there is one value.
+// estimate is a mean and its margin of error at 95 % confidence; the margin is 0 if there is only one value.
 type estimate struct{ mean, off float64 }
 
 func (e estimate) String() string {
@@ -217,10 +217,11 @@ func (e estimate) String() string {
 	return fmt.Sprintf("%+.1f %% ± %.1f", e.mean, e.off)
 }
 
-// student is the 97.5 % quantile of Student's t for 1 to 10 degrees of freedom; beyond it is taken as 2.2.
+// student holds the 97.5 % quantiles of Student's t for 1 to 10 degrees of freedom; beyond that, 2.2 is used.
 var student = []float64{12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23}
 
-// against is how many percent more a policy costs or moves than the baseline: the totals, and the spread of the seeds.
+// against returns by how many percent a policy's costs or moves exceed the baseline's: the ratio of the totals, with
+// the spread over the seeds.
 func (c *curve) against(policy int, of func(*sim.Result) float64) estimate {
 	ours, base, n := side{results: c.results[policy]}, side{results: c.results[0]}, float64(len(c.results[0]))
 	ratio := ours.mean(of) / max(base.mean(of), 1e-9)

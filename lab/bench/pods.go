@@ -12,11 +12,11 @@ import (
 
 const namespace = "default"
 
-// workload makes pods with the amounts, labels and order of draws of Karpenter's scheduling_benchmark_test.go, whose
-// seed is 42.
+// workload creates pods with the requests, labels and order of draws of Karpenter's scheduling_benchmark_test.go,
+// whose seed is 42.
 type workload struct {
 	random *rand.Rand
-	uids   *rand.Rand // apart: a UID breaks ties in Karpenter's queue and must not follow the kinds of pods
+	uids   *rand.Rand // separate: UIDs break ties in Karpenter's queue and must not correlate with the kinds of pods
 	pods   []*corev1.Pod
 }
 
@@ -24,8 +24,8 @@ func newWorkload() *workload {
 	return &workload{random: rand.New(rand.NewSource(42)), uids: rand.New(rand.NewSource(7))}
 }
 
-// diverse is Karpenter's mix: a fifth each without constraints, spread over zones, spread over hosts, with affinity
-// to its like in a zone, and with anti-affinity to its like on a host.
+// diverse returns Karpenter's mix: a fifth each without constraints, spread over zones, spread over hosts, with zone
+// affinity to their own kind, and with host anti-affinity to their own kind.
 func diverse(n int) []*corev1.Pod {
 	w := newWorkload()
 	for _, k := range kinds {
@@ -39,11 +39,12 @@ func diverse(n int) []*corev1.Pod {
 	return w.pods
 }
 
-// preferring are pods that would rather be in a zone and away from each other, one wish of which cannot be had.
+// preferring returns pods that prefer a zone and prefer to be apart from each other; one of these preferences cannot
+// be satisfied.
 func preferring(n int, zone string) []*corev1.Pod {
 	w := newWorkload()
 	labels := map[string]string{"app": "nginx"}
-	first := w.requests() // Karpenter's benchmark draws them once for all
+	first := w.requests() // as in Karpenter's benchmark, all pods have the same
 	for range n {
 		p := w.pod(labels, first)
 		away := func(weight int32, key string) corev1.WeightedPodAffinityTerm {
@@ -68,7 +69,7 @@ func preferring(n int, zone string) []*corev1.Pod {
 	return w.pods
 }
 
-// kind is one of the mix's five.
+// kind is one of the five kinds of pods in the mix.
 type kind int
 
 const (
@@ -81,7 +82,7 @@ const (
 
 var kinds = []kind{generic, zoneSpread, hostSpread, zoneAffinity, hostAntiAffinity}
 
-// add makes a pod of the kind, with the requests given or, if there are none, with random ones.
+// add creates a pod of the kind, with the given requests or, if there are none, with random ones.
 func (w *workload) add(k kind, requests corev1.ResourceList) {
 	var labels, selected map[string]string
 	switch k {
@@ -137,7 +138,7 @@ func (w *workload) requests() corev1.ResourceList {
 	return amounts(cpu, memory<<20, 0)
 }
 
-// amounts are requests of millicores, bytes and GPUs.
+// amounts returns requests of millicores, bytes and GPUs.
 func amounts(cpu, memory, gpus int64) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(cpu, resource.DecimalSI),

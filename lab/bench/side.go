@@ -9,11 +9,11 @@ import (
 	"github.com/nodeless/nodeless/lab/sim"
 )
 
-// side is who decides in a row of bench sim, and what came of it, by seed.
+// side is a decider in a row of bench sim, with its results by seed.
 type side struct {
 	decider sim.Decider
 	results []sim.Result
-	cpu     time.Duration // of all of them
+	cpu     time.Duration // of all runs
 }
 
 func (s *side) run(c sim.Config) error {
@@ -25,7 +25,7 @@ func (s *side) run(c sim.Config) error {
 	return err
 }
 
-// What a row shows of a result.
+// The figures of a result that a row shows.
 func cost(r *sim.Result) float64     { return r.Cost }
 func hours(r *sim.Result) float64    { return r.Hours }
 func moves(r *sim.Result) float64    { return float64(r.Moves) }
@@ -47,7 +47,8 @@ func (s *side) dollars(bound float64) string {
 
 func (s *side) waits() string { return fmt.Sprintf("%.1f/%.0f", s.mean(waitMean), s.mean(waitP99)) }
 
-// against is how much dearer s is than the baseline, seed by seed; of several with the standard error of the mean.
+// against returns how much more s costs than the baseline, seed by seed; for several seeds, the mean with its
+// standard error.
 func (s *side) against(base *side) string {
 	percent, n := make([]float64, len(s.results)), float64(len(s.results))
 	mean, square := 0.0, 0.0

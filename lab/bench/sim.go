@@ -17,9 +17,9 @@ import (
 	"github.com/nodeless/nodeless/lab/table"
 )
 
-// simulated is one line of bench sim: a trace, or a part of it.
+// simulated is a trace of bench sim, with or without its GPU requests.
 type simulated struct {
-	name string // what it is called in the table
+	name string // in the table
 	file string // a path, or one of replay.Named
 	gpus bool
 }
@@ -91,7 +91,7 @@ func benchSim(args []string) error {
 	})
 }
 
-// rows simulates one trace with each of the catalogues. A trace that is not there is skipped if it is one of several.
+// rows simulates one trace with each of the catalogues. A missing trace is skipped if it is one of several.
 func (o *simFlags) rows(t *table.Table, x simulated, folder, sizes string, several bool) error {
 	tr, err := replay.Open(x.file, folder)
 	if errors.Is(err, fs.ErrNotExist) && several {

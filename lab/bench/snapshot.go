@@ -14,8 +14,8 @@ import (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// snapshot is a cluster without machines in which the pods wait. It translates the constraints that pods.go makes and
-// no other.
+// snapshot returns a cluster without nodes in which the pods are pending. It translates only the constraints that
+// pods.go creates.
 func (c *catalogue) snapshot(pods []*corev1.Pod) *model.Snapshot {
 	s := c.empty()
 	g := grouping{at: map[string]int{}}
@@ -28,7 +28,7 @@ func (c *catalogue) snapshot(pods []*corev1.Pod) *model.Snapshot {
 	return s
 }
 
-// empty is a cluster without machines and pods.
+// empty returns a cluster without nodes and pods.
 func (c *catalogue) empty() *model.Snapshot {
 	s := &model.Snapshot{
 		ResourceNames: model.WellKnownResources,
@@ -50,14 +50,14 @@ func (c *catalogue) empty() *model.Snapshot {
 	return s
 }
 
-// grouping finds equal pods.
+// grouping groups equal pods into shapes.
 type grouping struct {
 	at     map[string]int
 	shapes []model.Shape
 	key    strings.Builder
 }
 
-// shape is the index of the pod's shape.
+// shape returns the index of the pod's shape.
 func (g *grouping) shape(p *corev1.Pod) int {
 	g.key.Reset()
 	g.writeKey(p)
@@ -71,7 +71,7 @@ func (g *grouping) shape(p *corev1.Pod) int {
 	return len(g.shapes) - 1
 }
 
-// sorted is the shapes by Key; the pods are renumbered.
+// sorted returns the shapes sorted by Key, and renumbers the shapes of the pods.
 func (g *grouping) sorted(pods []model.Pod) []model.Shape {
 	order, to := make([]int, len(g.shapes)), make([]int, len(g.shapes))
 	for i := range order {

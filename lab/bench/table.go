@@ -20,7 +20,7 @@ func seconds(d time.Duration) string {
 
 func mib(bytes uint64) string { return fmt.Sprintf("%.1f", float64(bytes)/(1<<20)) }
 
-// above is how far the cost is above the proven minimum, for the same pods.
+// above formats by how much the cost exceeds the proven minimum for the same pods.
 func above(o *outcome) string { return aboveBound(o.cost, o.bound) }
 
 func aboveBound(cost, bound model.Price) string {

@@ -24,8 +24,8 @@ type trace struct {
 	wanted    func(row []string) bool
 }
 
-// The columns are those of the files. A part of a GPU counts as a whole one: the engine shares no GPUs. The memory of
-// alibaba2017 is a part of a machine's, taken as 256 GiB.
+// The columns are those of the files. A fraction of a GPU counts as a whole one: the engine does not share GPUs. The
+// memory of alibaba2017 is a fraction of a machine's, which is taken to be 256 GiB.
 var traces = []trace{
 	{
 		name: "openb", file: "openb_pod_list_default.csv.gz", catalogue: "cmr", wanted: openbRow,
@@ -50,7 +50,7 @@ var traces = []trace{
 
 func openbRow(row []string) bool { return len(row) >= 4 && strings.HasPrefix(row[0], "openb") }
 
-// read gives the requests of the trace's rows, in the file's order.
+// read returns the requests of the trace's rows, in the order of the file.
 func (t *trace) read(folder string) ([]corev1.ResourceList, error) {
 	f, err := os.Open(filepath.Join(folder, t.file))
 	if err != nil {
@@ -90,8 +90,8 @@ func (t *trace) read(folder string) ([]corev1.ResourceList, error) {
 	}
 }
 
-// podsOf are the first n rows of a trace as pods, repeated as needed. With a mix, one in five each has the
-// constraints of Karpenter's benchmark.
+// podsOf returns the first n rows of a trace as pods, repeated as needed. With mix, a fifth of the pods each has one
+// kind of the constraints of Karpenter's benchmark.
 func podsOf(rows []corev1.ResourceList, n int, mix bool) []*corev1.Pod {
 	w := newWorkload()
 	for i := range n {
@@ -101,7 +101,7 @@ func podsOf(rows []corev1.ResourceList, n int, mix bool) []*corev1.Pod {
 		}
 		w.add(k, rows[i%len(rows)])
 		if !mix {
-			w.pods[i].Labels = nil // pods that nobody selects are equal when their requests are
+			w.pods[i].Labels = nil // pods that no selector matches are equal if their requests are
 		}
 	}
 	return w.pods

@@ -74,7 +74,8 @@ func benchTraces(args []string) error {
 	})
 }
 
-// folderOfTraces is where the project's machines have them, seen from the project's folder.
+// folderOfTraces returns the folder of the traces. The default is the folder on the project's machines, relative to
+// the repository.
 func folderOfTraces() string {
 	if folder := os.Getenv(tracesVariable); folder != "" {
 		return folder
@@ -116,7 +117,8 @@ func (c *catalogue) traceRow(t *table.Table, name string, pods []*corev1.Pod, o 
 	return nil
 }
 
-// against is another side's cost above the engine's bound; it is no comparison where not the same pods have a place.
+// against formats how far another side's cost is above the engine's bound. It is no comparison if the sides do not
+// place the same pods.
 func against(other, out *outcome) string {
 	text := aboveBound(other.cost, out.bound)
 	if other.unplaced != out.unplaced {

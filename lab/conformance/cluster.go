@@ -19,10 +19,10 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// podName is the controller's pod: the holder of the lease is named after it, and the suite looks for it.
+// podName is the name of the controller's pod: the lease holder is named after it, and the suite looks for it.
 const podName = "karpenter-0"
 
-// startUp starts control plane, region and node simulator.
+// startUp starts the control plane, the region and the node simulator.
 func (c *cluster) startUp(ctx context.Context) error {
 	args := []string{
 		// the suite counts nodes
@@ -40,8 +40,8 @@ func (c *cluster) startUp(ctx context.Context) error {
 	return err
 }
 
-// startController starts the controller under test with the settings of Karpenter's own CI, as its Helm chart gives
-// them.
+// startController starts the controller under test with the settings of Karpenter's own CI, in the form in which its
+// Helm chart passes them.
 func (c *cluster) startController(ctx context.Context) error {
 	var err error
 	metrics := net.JoinHostPort(controllerIP.String(), strconv.Itoa(c.suite.metrics))
@@ -82,7 +82,7 @@ func get(ctx context.Context, url string) error {
 	return nil
 }
 
-// config is a client's configuration with all rights.
+// config returns a client configuration with full access.
 func (c *cluster) config() (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.session.Kubeconfig)
 	if err != nil {
@@ -92,7 +92,8 @@ func (c *cluster) config() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// follow notes how long the logs of controller and API server are; cut then copies what came since into a folder.
+// follow records the lengths of the logs of the controller and the API server; cut then copies what was appended
+// since to a folder.
 func (c *cluster) follow(dir string) (cut func(), err error) {
 	type mark struct {
 		path string
@@ -132,5 +133,5 @@ func copyFrom(path string, at int64, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// quote makes a text match itself in a regular expression.
+// quote escapes a text for a regular expression.
 func quote(text string) string { return regexp.QuoteMeta(text) }

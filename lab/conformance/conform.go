@@ -22,7 +22,7 @@ type conformance struct {
 	results []result
 }
 
-// conform runs the wanted specs and fails if one of them does.
+// conform runs the selected specs and fails if one of them fails.
 func conform(ctx context.Context, o options) error {
 	free, err := o.prepare()
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *conformance) say(format string, args ...any) {
 	fmt.Fprintf(os.Stdout, "%7.1fs  %s\n", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// work lets n clusters take specs from the queue until there are no more.
+// work has n clusters take specs from the queue until it is empty.
 func (c *conformance) work(ctx context.Context, n int) {
 	var wg sync.WaitGroup
 	for i := range n {
@@ -62,7 +62,7 @@ func (c *conformance) work(ctx context.Context, n int) {
 	wg.Wait()
 }
 
-// cluster runs specs on one cluster. A spec that failed may leave things behind, so the next one gets a new cluster.
+// cluster runs specs on one cluster. A failed spec may leave objects behind, so the next one gets a new cluster.
 func (c *conformance) cluster(ctx context.Context, number int) {
 	var in *instance
 	defer func() {
@@ -126,7 +126,7 @@ func (c *conformance) note(number int, s spec, r result) {
 	}
 }
 
-// finish sums up, writes the document if asked to, and says what failed.
+// finish prints a summary, writes the document if requested, and returns an error that lists the failed specs.
 func (c *conformance) finish(ctx context.Context) error {
 	slices.SortFunc(c.results, func(a, b result) int { return strings.Compare(a.Spec, b.Spec) })
 	if err := saveResults(c.dir(), c.results); err != nil {

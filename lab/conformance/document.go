@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// saveResults keeps the results for programs.
+// saveResults saves the results as JSON.
 func saveResults(dir string, results []result) error {
 	data, err := json.MarshalIndent(results, "", "  ")
 	if err != nil {
@@ -20,7 +20,7 @@ func saveResults(dir string, results []result) error {
 	return os.WriteFile(filepath.Join(dir, "results.json"), append(data, '\n'), 0o600)
 }
 
-// document replaces the suite's table in docs/conformance.md. Part of a suite makes no table.
+// document replaces the suite's table in docs/conformance.md. It fails if only part of the suite was run.
 func (c *conformance) document() error {
 	known, err := c.suite.table()
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *conformance) document() error {
 	return os.WriteFile(path, []byte(before+begin+table+end+after), 0o644) //nolint:gosec // a document
 }
 
-// specTable has a line for each group of specs, which the first word of their names says, and one for each spec that
-// failed.
+// specTable returns a table with a line for each group of specs (the first word of their names), followed by the
+// failed specs.
 func (c *conformance) specTable(known map[string]spec) string {
 	type group struct {
 		name                string

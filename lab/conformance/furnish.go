@@ -25,8 +25,8 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// furnish makes the cluster what the suites expect: Karpenter's own definitions, no pools, and one node that is not for
-// everybody, with the controller's pod.
+// furnish sets the cluster up as the suites expect it: Karpenter's own CRDs, no pools, and one tainted node with the
+// controller's pod.
 func (c *cluster) furnish(ctx context.Context) error {
 	cfg, err := c.config()
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *cluster) furnish(ctx context.Context) error {
 	return c.seat(ctx, typed)
 }
 
-// define makes the definitions those of the module under whose name the suites run.
+// define replaces the CRDs with those of the module that the suites belong to.
 func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
 	list := exec.CommandContext(ctx, "go", "list", "-C", filepath.Join(c.o.Root, "lab", "conformance"), "-m", "-f",
 		"{{.Dir}}", "sigs.k8s.io/karpenter")
@@ -85,8 +85,8 @@ func (c *cluster) define(ctx context.Context, objects dynamic.Interface) error {
 	return nil
 }
 
-// served waits until the API server serves what a definition defines: a controller that starts before would not watch
-// it.
+// served waits until the API server serves the resources of a CRD: a controller that starts earlier would not watch
+// them.
 func (c *cluster) served(ctx context.Context, objects dynamic.Interface, definition *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
@@ -120,7 +120,7 @@ func readYAML(path string, into *unstructured.Unstructured) error {
 	return nil
 }
 
-// replace creates an object or puts it in the place of the one that is there.
+// replace creates an object or replaces the existing one.
 func replace(ctx context.Context, kind dynamic.ResourceInterface, want *unstructured.Unstructured) error {
 	have, err := kind.Get(ctx, want.GetName(), metav1.GetOptions{})
 	switch {
@@ -133,7 +133,7 @@ func replace(ctx context.Context, kind dynamic.ResourceInterface, want *unstruct
 	return err
 }
 
-// empty deletes what `nodeless up` gives to newcomers.
+// empty deletes the default pools and classes that `nodeless up` creates.
 func empty(ctx context.Context, objects dynamic.Interface) error {
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"},
@@ -147,13 +147,13 @@ func empty(ctx context.Context, objects dynamic.Interface) error {
 	return nil
 }
 
-// seat makes the node system-0 and the controller's pod on it, and says from time to time that the node is well.
+// seat creates the node system-0 with the controller's pod, and keeps renewing the node's lease.
 func (c *cluster) seat(ctx context.Context, client kubernetes.Interface) error {
 	if _, err := client.CoreV1().Nodes().Create(ctx, systemNode(), metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("node %s: %w", systemNodeName, err)
 	}
 	var pod *corev1.Pod
-	// its ServiceAccount may not be there yet
+	// the ServiceAccount may not exist yet
 	err := process.Await(ctx, "pod "+podName, c.up, func(ctx context.Context) (err error) {
 		pod, err = client.CoreV1().Pods(metav1.NamespaceSystem).Create(ctx, controllerPod(), metav1.CreateOptions{})
 		return err
@@ -170,13 +170,13 @@ func (c *cluster) seat(ctx context.Context, client kubernetes.Interface) error {
 	}
 	go func() {
 		for range time.Tick(10 * time.Second) {
-			_ = beat(context.Background(), client) // the next one may be luckier
+			_ = beat(context.Background(), client) // the next one may succeed
 		}
 	}()
 	return nil
 }
 
-// beat renews the node's lease, without which the control plane would take the node for lost after 50 s.
+// beat renews the node's lease, without which the control plane would consider the node lost after 50 s.
 func beat(ctx context.Context, client kubernetes.Interface) error {
 	leases := client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	now := metav1.NewMicroTime(time.Now())
@@ -201,7 +201,7 @@ func beat(ctx context.Context, client kubernetes.Interface) error {
 
 const systemNodeName = "system-0"
 
-// systemNode is tainted as the only node of Karpenter's CI is.
+// systemNode has the taint of the only node in Karpenter's CI.
 func systemNode() *corev1.Node {
 	now := metav1.Now()
 	amounts := corev1.ResourceList{

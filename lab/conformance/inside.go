@@ -16,17 +16,17 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// insideCommand is how this program calls itself for a cluster.
+// insideCommand is the command with which this program runs itself for a cluster.
 const insideCommand = "inside"
 
-// insideOptions is what a cluster's process needs to know.
+// insideOptions are the options of a cluster's process.
 type insideOptions struct {
 	Suite, Root, Dir, Nodeless, Controller string
 	EC2                                    bool
 	Limit                                  time.Duration
 }
 
-// cluster is what runs in a network namespace of its own.
+// cluster holds the processes that run in their own network namespace.
 type cluster struct {
 	o          insideOptions
 	suite      suite
@@ -35,9 +35,9 @@ type cluster struct {
 	controller *process.Process
 }
 
-// inside brings a cluster up and runs the specs that arrive on standard input until that ends.
+// inside starts a cluster and runs the specs that arrive on standard input until its end.
 func inside(_ context.Context, args []string) error {
-	ctx, cancel := context.WithCancelCause(context.Background()) // the end of the input ends it, not a signal
+	ctx, cancel := context.WithCancelCause(context.Background()) // ended by the end of the input, not by a signal
 	defer cancel(nil)
 	if len(args) != 1 {
 		return errors.New("inside: for this program's own use")
@@ -79,10 +79,10 @@ func inside(_ context.Context, args []string) error {
 	}
 }
 
-// startLimit is generous: at a load of 30 a control plane alone took 27 s.
+// startLimit is generous: at a load of 30, the control plane alone took 27 s.
 const startLimit = 4 * time.Minute
 
-// begin brings the parts of the cluster up.
+// begin starts the parts of the cluster.
 func (c *cluster) begin(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startLimit, fmt.Errorf("not ready after %s", startLimit))
 	defer cancel()
@@ -101,17 +101,17 @@ func (c *cluster) begin(ctx context.Context) error {
 	return c.startController(ctx)
 }
 
-// stop ends the controller first, so that it does not see the cluster vanish.
+// stop stops the controller first, so that it does not see the cluster vanish.
 func (c *cluster) stop() {
 	for _, p := range []*process.Process{c.controller, c.up} {
 		if p != nil {
 			p.Stop(10 * time.Second)
 		}
 	}
-	_ = os.RemoveAll(filepath.Join(c.o.Dir, "data")) // logs stay, gigabytes of etcd do not
+	_ = os.RemoveAll(filepath.Join(c.o.Dir, "data")) // keep the logs, but not gigabytes of etcd data
 }
 
-// run runs one spec in a process of its own.
+// run runs one spec in its own process.
 func (c *cluster) run(ctx context.Context, text string) result {
 	r := result{Spec: text, Logs: filepath.Join(filepath.Dir(c.o.Dir), folder(text))}
 	began := time.Now()
@@ -155,7 +155,7 @@ func (c *cluster) runIn(ctx context.Context, r *result) error {
 	return nil
 }
 
-// test is the suite's program, told to run one spec.
+// test returns the command that runs one spec with the suite's program.
 func (c *cluster) test(text, report string) *exec.Cmd {
 	args := []string{
 		"--ginkgo.focus=^" + quote(c.suite.title+" "+text) + "$", "--ginkgo.json-report=" + report,
@@ -171,8 +171,8 @@ func (c *cluster) test(text, report string) *exec.Cmd {
 	return cmd
 }
 
-// ec2Pool is the file of the pool for a spec. Those of capacity buffers count on a machine for each of their pods of
-// 1 CPU; of EC2's types one of 4 CPUs would do for two of them at no higher price.
+// ec2Pool returns the file of the pool for a spec. The CapacityBuffer specs expect a node for each of their pods of 1
+// CPU; of EC2's types, one of 4 CPUs would hold two of them at no higher price.
 func ec2Pool(text string) string {
 	if strings.HasPrefix(text, "CapacityBuffer ") {
 		return "nodepool-two-cpus.yaml"
@@ -180,11 +180,11 @@ func ec2Pool(text string) string {
 	return "nodepool.yaml"
 }
 
-// wait waits for the suite to end; the spec has failed if the controller or the control plane ends before it does.
+// wait waits for the suite to end. The spec has failed if the controller or the control plane ends first.
 func (c *cluster) wait(ctx context.Context, test *exec.Cmd) error {
 	done := make(chan struct{})
 	go func() {
-		_ = test.Wait() // the report says more than its exit code
+		_ = test.Wait() // the report says more than the exit code
 		close(done)
 	}()
 	var late <-chan time.Time

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// instance is a cluster in a network namespace of its own, kept by a child process that is this program again. It
-// takes the texts of specs on its standard input and answers with messages on its standard output, both as JSON; it
-// ends when its input does.
+// instance is a cluster in its own network namespace, run by a child process of the same program. The child reads the
+// texts of specs from its standard input and writes messages to its standard output, both as JSON; it ends when its
+// input ends.
 type instance struct {
 	name string
 	cmd  *exec.Cmd
@@ -26,16 +26,16 @@ type instance struct {
 	log  *os.File
 }
 
-// message is what an instance says.
+// message is a message from an instance.
 type message struct {
 	Ready  bool    `json:"ready,omitempty"`
 	Result *result `json:"result,omitempty"`
 }
 
-// stopLimit is how long an instance may take to end everything it has started.
+// stopLimit is how long an instance may take to stop everything it has started.
 const stopLimit = 30 * time.Second
 
-// startInstance gives a cluster that is ready for specs.
+// startInstance returns a cluster that is ready for specs.
 func startInstance(ctx context.Context, o options, name string) (*instance, error) {
 	dir := filepath.Join(o.dir(), name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -76,7 +76,7 @@ func startInstance(ctx context.Context, o options, name string) (*instance, erro
 	return i, nil
 }
 
-// run runs one spec. An error means that the instance is of no use any more.
+// run runs one spec. An error means that the instance is no longer usable.
 func (i *instance) run(ctx context.Context, text string) (result, error) {
 	if err := i.enc.Encode(text); err != nil {
 		return result{Spec: text}, fmt.Errorf("%s: %w", i.name, errors.Join(err, i.lastWords()))
@@ -88,7 +88,7 @@ func (i *instance) run(ctx context.Context, text string) (result, error) {
 	return *m.Result, nil
 }
 
-// receive waits for the next message; it ends the instance's input when ctx is done, which makes the instance end.
+// receive waits for the next message. When ctx is done, it closes the instance's input, which makes the instance end.
 func (i *instance) receive(ctx context.Context) (message, error) {
 	defer context.AfterFunc(ctx, func() { _ = i.in.Close() })()
 	var m message
@@ -96,7 +96,7 @@ func (i *instance) receive(ctx context.Context) (message, error) {
 	return m, err
 }
 
-// lastWords is the end of what the instance logged.
+// lastWords returns the last line that the instance logged.
 func (i *instance) lastWords() error {
 	data, err := os.ReadFile(i.log.Name())
 	if err != nil {
@@ -106,13 +106,13 @@ func (i *instance) lastWords() error {
 	return fmt.Errorf("%s; see %s", lines[len(lines)-1], i.log.Name())
 }
 
-// stop ends the instance and everything in it.
+// stop stops the instance and everything in it.
 func (i *instance) stop() {
 	_ = i.in.Close()
 	killer := time.AfterFunc(stopLimit, i.kill)
 	_ = i.cmd.Wait()
 	killer.Stop()
-	i.kill() // whoever is left of its process group
+	i.kill() // the rest of its process group
 	_ = i.log.Close()
 }
 

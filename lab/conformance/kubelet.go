@@ -15,10 +15,11 @@ import (
 	"k8s.io/cri-streaming/pkg/streaming/portforward"
 )
 
-// kubeletPort is where kubelets listen.
+// kubeletPort is the port of kubelets.
 const kubeletPort = 10250
 
-// serveKubelet serves, of all that a kubelet serves, port-forwarding: the performance suite takes profiles through it.
+// serveKubelet serves only the port-forwarding part of a kubelet's API: the performance suite takes profiles through
+// it.
 func serveKubelet() error {
 	certificate, key, err := cert.GenerateSelfSignedCertKey(systemNodeName, []net.IP{controllerIP.AsSlice()}, nil)
 	if err != nil {
@@ -60,10 +61,10 @@ func forward(w http.ResponseWriter, req *http.Request) {
 		[]string{portforward.ProtocolV1Name})
 }
 
-// toController connects every forwarded port with the controller.
+// toController connects every forwarded port to the controller.
 type toController struct{}
 
-// PortForward copies both ways until one side ends.
+// PortForward copies in both directions until one side ends.
 func (toController) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(controllerIP.String(), strconv.Itoa(int(port))))
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/karpenter/pkg/cloudprovider"
 )
 
-// kwokTypes are the machine types of Karpenter's kwok provider, read from its module, as `nodeless up --types` takes
-// them.
+// kwokTypes are the instance types of Karpenter's kwok provider, read from its module, in the format of `nodeless up
+// --types`.
 type kwokTypes struct {
 	Zones []string   `json:"zones"`
 	Types []kwokType `json:"types"`
@@ -36,7 +36,7 @@ type kwokType struct {
 
 func (c *cluster) typesFile() string { return filepath.Join(c.o.Dir, "types.json") }
 
-// kwokFlags make KWOKNodeClass one more node class of the controller under test.
+// kwokFlags returns the flags that add KWOKNodeClass to the node classes of the controller under test.
 func (c *cluster) kwokFlags() []string {
 	if c.o.EC2 {
 		return nil
@@ -47,7 +47,7 @@ func (c *cluster) kwokFlags() []string {
 	}
 }
 
-// writeTypes writes the types into a file.
+// writeTypes writes the types to a file.
 func writeTypes(path string) error {
 	types, err := kwok.ConstructInstanceTypes(kwokoptions.ToContext(context.Background(), &kwokoptions.Options{}))
 	if err != nil {
@@ -88,7 +88,7 @@ func kwokTypeOf(t *cloudprovider.InstanceType) kwokType {
 		switch r.Key {
 		case corev1.LabelInstanceTypeStable, corev1.LabelArchStable, corev1.LabelOSStable, corev1.LabelTopologyZone,
 			karpv1.CapacityTypeLabelKey:
-			continue // told otherwise
+			continue // passed in other fields
 		}
 		if r.Operator() == corev1.NodeSelectorOpIn && r.Len() == 1 {
 			out.Labels[r.Key] = r.Any()

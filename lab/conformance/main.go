@@ -18,7 +18,7 @@ import (
 type options struct {
 	suite      suite
 	root       string // of the repository
-	nodeless   string // the whole program: its "up" is the cluster
+	nodeless   string // the whole program, whose "up" is the cluster
 	controller string // the controller under test
 	instances  int
 	focus      *regexp.Regexp
@@ -97,7 +97,7 @@ func parse(s suite, args []string) (options, error) {
 	return o, nil
 }
 
-// dir is where a run leaves its logs and reports.
+// dir returns the folder for a run's logs and reports.
 func (o options) dir() string {
 	if o.logs != "" {
 		return o.logs
@@ -105,7 +105,7 @@ func (o options) dir() string {
 	return filepath.Join(o.root, "bin", "conformance", o.name())
 }
 
-// name of the suite, with its node class if that is not the suite's own.
+// name returns the name of the suite, with the node class if it is not the suite's own.
 func (o options) name() string {
 	if o.ec2 {
 		return o.suite.name + "-ec2"
@@ -113,7 +113,7 @@ func (o options) name() string {
 	return o.suite.name
 }
 
-// prepare makes the folder for logs, which belongs to one run at a time; free gives it back.
+// prepare creates the folder for logs and locks it, since only one run at a time may use it; free unlocks it.
 func (o options) prepare() (free func(), err error) {
 	if err := os.MkdirAll(o.dir(), 0o700); err != nil {
 		return nil, fmt.Errorf("folder for logs: %w", err)

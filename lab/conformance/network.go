@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// ownNetwork gives a child process a network and a host name of its own, and a process group, so that Ctrl-C reaches
-// only us. Whoever is not root gets there through a user namespace.
+// ownNetwork gives a child process its own network and host name, and its own process group, so that Ctrl-C reaches
+// only the parent. Without root, it uses a user namespace.
 func ownNetwork() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWUTS, Setpgid: true,
@@ -27,10 +27,10 @@ func ownNetwork() *syscall.SysProcAttr {
 }
 
 // controllerIP is the address of the controller's node and pod, since the API server refuses to proxy to loopback
-// addresses. It is put on lo, where nobody outside the namespace can reach it.
+// addresses. It is assigned to lo, where nobody outside the namespace can reach it.
 var controllerIP = netip.MustParseAddr("10.99.0.1")
 
-// takeName makes the host's name that of the controller's pod, as it is in a pod: leader election signs with it.
+// takeName sets the host name to that of the controller's pod, as inside a pod: leader election uses it as identity.
 func takeName() error {
 	if err := unix.Sethostname([]byte(podName)); err != nil {
 		return fmt.Errorf("host name %s: %w", podName, err)
@@ -38,7 +38,7 @@ func takeName() error {
 	return nil
 }
 
-// raiseLoopback brings lo up and gives it the controller's address beside its own.
+// raiseLoopback brings lo up and adds the controller's address to it.
 func raiseLoopback() error {
 	if err := process.RaiseLoopback(); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// measurement is the part of the performance suite's reports that is compared.
+// measurement is the compared part of the performance suite's reports.
 type measurement struct {
 	Name        string        `json:"test_name"`
 	Nodes       int           `json:"total_nodes"`
@@ -22,7 +22,7 @@ type measurement struct {
 	Samples     int           `json:"metrics_sample_count"`
 }
 
-// measurements reads the reports that a spec left.
+// measurements reads the reports that a spec wrote.
 func measurements(dir string) ([]measurement, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*_performance_report.json"))
 	if err != nil {
@@ -46,8 +46,8 @@ func measurements(dir string) ([]measurement, error) {
 	return all, nil
 }
 
-// measured fails if the suite saw nothing of the controller: all its limits on memory and CPU then hold for want of
-// figures.
+// measured fails if the suite has no measurements of the controller: all its limits on memory and CPU then hold
+// trivially.
 func measured(dir string) error {
 	all, err := measurements(dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func measured(dir string) error {
 	return nil
 }
 
-// performanceTableOf has a line for each phase of each spec.
+// performanceTableOf returns a table with a line for each phase of each spec.
 func performanceTableOf(results []result) (string, error) {
 	var b strings.Builder
 	b.WriteString("| spec | phase | result | seconds | nodes | CPU asked for | memory asked for | controller: p95 " +

@@ -10,7 +10,7 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// result is how a spec ended.
+// result is the result of a spec.
 type result struct {
 	Spec    string        `json:"spec"`
 	Passed  bool          `json:"passed"`
@@ -54,13 +54,13 @@ func failure(s types.SpecReport) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// folder is a file name for a spec's logs.
+// folder returns the folder name for a spec's logs.
 func folder(text string) string {
 	name := strings.Trim(notInNames.ReplaceAllString(strings.ToLower(text), "-"), "-")
 	return name[:min(len(name), 120)]
 }
 
-// short is a failure in one line.
+// short returns a failure on one line.
 func short(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 300 {

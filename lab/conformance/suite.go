@@ -17,15 +17,15 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 )
 
-// suite is one of Karpenter's.
+// suite is one of Karpenter's suites.
 type suite struct {
 	name      string
-	title     string // as it calls itself in the texts that a focus is compared with
+	title     string // prefix of the texts that a focus is matched against
 	instances int
-	focus     string   // the default one
-	known     string   // table of what is known about its specs
-	settings  []string // of the controller, beyond those that both suites have
-	metrics   int      // port of the controller's metrics: regression's chaos specs listen on 8080 themselves
+	focus     string   // the default
+	known     string   // table of known facts about its specs
+	settings  []string // of the controller, in addition to the common ones
+	metrics   int      // metrics port of the controller: regression's chaos specs listen on 8080
 }
 
 //go:embed regression.tsv
@@ -36,10 +36,10 @@ var performanceTable string
 
 var suites = map[string]suite{
 	"regression": {name: "regression", title: "Regression", instances: 4, known: regressionTable, metrics: 18080},
-	// Memory and CPU of the controller are measured, so nothing runs beside it.
+	// The suite measures the controller's memory and CPU, so nothing else runs at the same time.
 	"performance": {
 		name: "performance", title: "Performance", instances: 1, known: performanceTable, metrics: 8080,
-		// Pods come one by one from two Deployments: Karpenter's window makes one plan of many of them.
+		// Two Deployments create pods one by one: Karpenter's batching window makes one plan for many of them.
 		settings: []string{"BATCH_IDLE_DURATION=1s", "BATCH_MAX_DURATION=10s"},
 		focus:    "Basic Deployment|Wide Deployments|Host Name Spreading Deployment Reg|Drift Performance",
 	},
@@ -47,10 +47,10 @@ var suites = map[string]suite{
 
 // spec is one of a suite's tests.
 type spec struct {
-	text    string  // of its containers and itself
-	seconds float64 // it is expected to take
-	peer    string  // how it ends for Karpenter itself
-	fast    bool    // CI runs it
+	text    string  // of its containers and of itself
+	seconds float64 // expected duration
+	peer    string  // result with Karpenter itself
+	fast    bool    // whether CI runs it
 }
 
 // binary is the suite's test program.
@@ -66,8 +66,8 @@ func (o options) build(ctx context.Context) error {
 	return nil
 }
 
-// list asks the test program for its specs and gives those that are wanted, the longest first: what starts last then
-// ends soon after the others.
+// list returns the selected specs of the test program, the longest first, so that the last ones to start end soon
+// after the others.
 func (o options) list(ctx context.Context) ([]spec, error) {
 	report := filepath.Join(o.dir(), "list.json")
 	c := exec.CommandContext(ctx, o.binary(), "--ginkgo.dry-run", "--ginkgo.json-report="+report)
@@ -99,7 +99,7 @@ func (o options) list(ctx context.Context) ([]spec, error) {
 	return specs, nil
 }
 
-// table reads lines of: text, expected seconds, Karpenter's own result, "fast" or nothing.
+// table parses lines of: text, expected seconds, Karpenter's own result, "fast" or nothing.
 func (s suite) table() (map[string]spec, error) {
 	known := map[string]spec{}
 	for line := range strings.Lines(s.known) {
@@ -116,7 +116,7 @@ func (s suite) table() (map[string]spec, error) {
 	return known, nil
 }
 
-// readReport is what happened to the specs and to the nodes around them.
+// readReport returns the reports on the specs and the nodes around them.
 func readReport(path string) (types.SpecReports, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -2,7 +2,7 @@
 
 package main
 
-// What the suites' test binaries import: go.mod and go.sum have to hold it.
+// The imports of the suites' test binaries: go.mod and go.sum must contain them.
 import (
 	_ "github.com/onsi/ginkgo/v2"
 	_ "github.com/onsi/gomega"

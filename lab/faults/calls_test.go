@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// callKind is whose call it is.
+// callKind is the API that a call belongs to.
 type callKind string
 
 const (
@@ -16,14 +16,14 @@ const (
 	awsCall        callKind = "aws"
 )
 
-// discovery reports whether a call asks what the API server serves.
+// discovery reports whether a call is one of API discovery.
 func discovery(what string) bool {
 	path, found := strings.CutPrefix(what, "api get ")
 	parts := strings.Split(path, "/")
 	return found && (parts[0] == "version" || parts[0] == "api" && len(parts) < 3 || parts[0] == "apis" && len(parts) < 4)
 }
 
-// name says what a call is: without names of objects, which differ from run to run.
+// name describes a call without the names of objects, which differ from run to run.
 func name(kind callKind, req *http.Request, body []byte) string {
 	if kind == awsCall {
 		if form, err := url.ParseQuery(string(body)); err == nil && form.Get("Action") != "" {
@@ -47,7 +47,7 @@ func name(kind callKind, req *http.Request, body []byte) string {
 	return verb + " " + strings.Join(parts, "/")
 }
 
-// refuse answers a call with an error.
+// refuse returns an error response.
 func (d *door) refuse(req *http.Request, code int) *http.Response {
 	text, contentType := `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"an error was injected","code":`+fmt.Sprint(code)+`}`, "application/json"
 	if d.kind == awsCall {

@@ -21,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// An app's pods fill a node of 16 vCPUs, 20 of them: what is left has no room for a pod of any app.
+// podsPerNode is how many of an app's pods fill a node of 16 vCPUs: what is left has no room for a pod of any app.
 const podsPerNode = 20
 
 // apps are what the cluster runs, by name: CPU in thousandths, memory in MiB.
@@ -29,7 +29,7 @@ var apps = map[string][2]int64{
 	"app-0": {790, 1100}, "app-1": {785, 1400}, "app-2": {780, 2500}, "app-3": {775, 2600}, "app-4": {770, 5000},
 }
 
-// podSpec is as long as pods are in practice.
+// podSpec is as long as the spec of a typical pod.
 func podSpec(app string) corev1.PodSpec {
 	c := corev1.Container{
 		Name: "c", Image: "registry.example.com/team/app:v1.2.3", Args: []string{"serve", "--listen=:8080"},
@@ -62,7 +62,7 @@ func labelsOf(app string) map[string]string {
 	}
 }
 
-// pod is one that a ReplicaSet creates.
+// pod returns a new pod of a ReplicaSet.
 func (w *crowd) pod(set *replicas) *corev1.Pod {
 	name := w.nameOf(set)
 	return &corev1.Pod{
@@ -80,7 +80,7 @@ func (w *crowd) pod(set *replicas) *corev1.Pod {
 
 func (w *crowd) nameOf(set *replicas) string { return set.app + "-" + string(set.uid[len(set.uid)-5:]) }
 
-// newSet is a ReplicaSet that has no pods yet.
+// newSet adds a ReplicaSet without pods. It runs in the goroutine of work.
 func (w *crowd) newSet(app string, wanted int) *replicas {
 	w.serial++
 	set := &replicas{app: app, uid: types.UID(fmt.Sprintf("00000000-0000-4000-a000-%012d", w.serial)), wanted: wanted}
@@ -88,7 +88,7 @@ func (w *crowd) newSet(app string, wanted int) *replicas {
 	return set
 }
 
-// saveSet has the API server show what a ReplicaSet wants.
+// saveSet writes a ReplicaSet, with its desired size, to the API server.
 func (s *scale) saveSet(set *replicas) error {
 	o := &appsv1.ReplicaSet{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ReplicaSet"},
@@ -96,7 +96,7 @@ func (s *scale) saveSet(set *replicas) error {
 			Namespace: namespace, Name: s.crowd.nameOf(set), UID: set.uid, CreationTimestamp: metav1.Now(),
 		},
 	}
-	o.Spec.Replicas = ptr.To(int32(set.wanted)) //nolint:gosec // small
+	s.crowd.do(func() { o.Spec.Replicas = ptr.To(int32(set.wanted)) }) //nolint:gosec // small
 	o.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": set.app}}
 	o.Spec.Template.Labels, o.Spec.Template.Spec = labelsOf(set.app), podSpec(set.app)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -111,7 +111,7 @@ type original struct {
 	pods        []*unstructured.Unstructured
 }
 
-// originals are all that there are.
+// originals returns all of them.
 func (s *scale) originals() []*original {
 	pods := map[string][]*unstructured.Unstructured{}
 	for _, p := range s.c.api.Objects(podsGVR) {
@@ -134,7 +134,7 @@ func (s *scale) originals() []*original {
 	return out
 }
 
-// likened is an object with other texts in the place of some.
+// likened returns a copy of an object with some texts replaced.
 func likened(o *unstructured.Unstructured, changed *strings.Replacer) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(o.Object)
 	if err != nil {
@@ -144,13 +144,14 @@ func likened(o *unstructured.Unstructured, changed *strings.Replacer) (*unstruct
 	return out, utiljson.Unmarshal([]byte(changed.Replace(string(text))), &out.Object)
 }
 
-// uid is another one at each call.
+// uid returns a new UID.
 func (s *scale) uid() string {
 	s.uids++
 	return fmt.Sprintf("00000000-0000-4000-9000-%012d", s.uids)
 }
 
-// clone makes another node like x, with claim, instance and pods; two pods each are of one of the given ReplicaSets.
+// clone adds another node like x, with claim, instance and pods. Each pair of pods belongs to a ReplicaSet that setOf
+// returns, which runs in the goroutine of the crowd's work.
 func (s *scale) clone(x *original, setOf func(app string, pair int) *replicas) error {
 	name, uid := fmt.Sprintf("general-purpose-%06d", s.uids), s.uid()
 	tags := maps.Clone(x.instance.Tags)
@@ -181,15 +182,17 @@ func (s *scale) clone(x *original, setOf func(app string, pair int) *replicas) e
 		}
 		s.c.api.Load(resource, other)
 	}
-	for n, pod := range x.pods {
-		set := setOf(pod.GetLabels()["app"], n/2)
-		set.wanted++
-		s.c.api.Load(podsGVR, s.podLike(pod, set, i.PrivateDNS))
-	}
+	s.crowd.do(func() {
+		for n, pod := range x.pods {
+			set := setOf(pod.GetLabels()["app"], n/2)
+			set.wanted++
+			s.c.api.Load(podsGVR, s.podLike(pod, set, i.PrivateDNS))
+		}
+	})
 	return nil
 }
 
-// podLike is another pod, of a ReplicaSet and on a node. It shares with the first what is the same.
+// podLike returns another pod like the given one, of a ReplicaSet and on a node. The two share what is equal.
 func (s *scale) podLike(pod *unstructured.Unstructured, set *replicas, node string) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: maps.Clone(pod.Object)}
 	for _, part := range []string{"metadata", "spec"} {

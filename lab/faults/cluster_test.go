@@ -46,7 +46,7 @@ var (
 	claimsGVR = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
 )
 
-// machines are what the region sells.
+// machines are the instance types that the region offers.
 var machines = &catalog.Own{
 	Zones: []string{"us-west-2a", "us-west-2b"},
 	Types: []catalog.OwnType{
@@ -56,7 +56,7 @@ var machines = &catalog.Own{
 	},
 }
 
-// cluster is everything but the controller under test. Nothing fails for it.
+// cluster is everything but the controller under test. It has no faults.
 type cluster struct {
 	api    *apisim.Server
 	region *region.Region
@@ -72,7 +72,7 @@ type cluster struct {
 	touches atomic.Int64
 }
 
-// start is a cluster that runs until stop.
+// start starts a cluster that runs until stop.
 func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 	t.Helper()
 	offers, err := machines.Region()
@@ -92,7 +92,7 @@ func start(t *testing.T, seed uint64, lag time.Duration) *cluster {
 	return c
 }
 
-// open is an API server and a region, in which nobody does anything.
+// open returns a cluster with an API server and a region, but without anything that acts in them.
 func open(t *testing.T, config region.Config) *cluster {
 	t.Helper()
 	c := &cluster{api: apisim.New(), log: slog.New(slog.DiscardHandler)}
@@ -116,12 +116,12 @@ func open(t *testing.T, config region.Config) *cluster {
 	return c
 }
 
-// stop ends all and waits for it.
+// stop ends everything and waits for it.
 func (c *cluster) stop() {
 	c.cancel()
 	c.wg.Wait()
 	_ = c.region.Close()
-	time.Sleep(10 * time.Second) // the scheduler's recorders of metrics see the end when they wake
+	time.Sleep(10 * time.Second) // the scheduler's metrics recorders notice the end when they wake up
 }
 
 func (c *cluster) run(t *testing.T, what string, f func(context.Context) error) {
@@ -164,7 +164,7 @@ func (c *cluster) runScheduler(t *testing.T) {
 	})
 }
 
-// runControllers runs those of kube-controller-manager's controllers that the story needs.
+// runControllers runs those controllers of kube-controller-manager that the story needs.
 func (c *cluster) runControllers(t *testing.T) {
 	t.Helper()
 	kube := c.kube(t, "kube-controller-manager")
@@ -192,7 +192,7 @@ func (c *cluster) runControllers(t *testing.T) {
 	})
 }
 
-// RoundTrip answers an AWS call.
+// RoundTrip responds to an AWS call.
 func (c *cluster) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	in := req.Clone(req.Context())
@@ -221,5 +221,5 @@ func (c *cluster) touch(objectPath string) {
 	}
 	req.Header.Set("Content-Type", string(types.MergePatchType))
 	req.Header.Set("User-Agent", "somebody")
-	_, _ = c.api.RoundTrip(req) // if it is there
+	_, _ = c.api.RoundTrip(req) // if it exists
 }

@@ -43,7 +43,7 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 	return s
 })
 
-// lives runs the controller again and again, whenever it died, until the context is done.
+// lives runs the controller, and runs it again whenever it dies, until the context is done.
 func lives(ctx context.Context, t *testing.T, c *cluster, in *injector, log io.Writer) {
 	for ctx.Err() == nil {
 		life, die := context.WithCancel(ctx)
@@ -53,7 +53,7 @@ func lives(ctx context.Context, t *testing.T, c *cluster, in *injector, log io.W
 		die()
 		if ctx.Err() == nil && !crashed {
 			in.note("the controller ended by itself: %v", err)
-			time.Sleep(time.Second) // before somebody starts it again
+			time.Sleep(time.Second) // the delay before a restart
 		}
 	}
 }
@@ -64,7 +64,7 @@ func options(t *testing.T, c *cluster, in *injector, log io.Writer) controller.O
 		&door{in: in, life: life, kind: awsCall, next: c}, log)
 }
 
-// through are the options of a controller whose calls take these ways.
+// through returns the options of a controller whose calls use these transports.
 func through(t *testing.T, c *cluster, kube, amazon http.RoundTripper, log io.Writer) controller.Options {
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	url := "http://127.0.0.1"

@@ -19,16 +19,18 @@ import (
 	"github.com/nodeless/nodeless/lab/apisim"
 )
 
-// crowd is what the pods of a large cluster meet, as cheaply as it can be had: a scheduler that binds each pod to the
-// first node with CPU for it, kubelets that start and end it at once, and a controller of ReplicaSets.
+// crowd provides for the pods of a large cluster as cheaply as possible: a scheduler that binds each pod to the first
+// node with CPU for it, kubelets that start and end pods at once, and a ReplicaSet controller.
 type crowd struct {
-	kube kubernetes.Interface
-	news chan struct{}
+	kube  kubernetes.Interface
+	news  chan struct{}
+	asked chan func()   // by do
+	ended chan struct{} // closed at the end of work
 
 	mu    sync.Mutex
 	heard []apisim.Change
 
-	// The rest belongs to the goroutine of work, and to others while it waits.
+	// The fields below belong to the goroutine of work, and so do the ReplicaSets' counts; others use them through do.
 	hosts   map[string]*host
 	order   []*host
 	waiting []*waiting
@@ -58,7 +60,10 @@ type replicas struct {
 }
 
 func newCrowd(c *cluster, kube kubernetes.Interface) *crowd {
-	w := &crowd{kube: kube, news: make(chan struct{}, 1), hosts: map[string]*host{}, sets: map[string]*replicas{}}
+	w := &crowd{
+		kube: kube, news: make(chan struct{}, 1), asked: make(chan func()), ended: make(chan struct{}),
+		hosts: map[string]*host{}, sets: map[string]*replicas{},
+	}
 	c.api.Observe(func(x apisim.Change) {
 		if x.Resource != podsGVR && x.Resource != nodesGVR || x.By == heartbeatAgent {
 			return
@@ -74,12 +79,32 @@ func newCrowd(c *cluster, kube kubernetes.Interface) *crowd {
 	return w
 }
 
-// work works until the context is done.
+// do runs a function in the goroutine of work, and returns when it has run. It does nothing once work has ended.
+func (w *crowd) do(f func()) {
+	done := make(chan struct{})
+	select {
+	case w.asked <- func() { defer close(done); f() }:
+		<-done
+	case <-w.ended:
+	}
+}
+
+// nodes returns how many nodes there are.
+func (w *crowd) nodes() (n int) {
+	w.do(func() { n = len(w.hosts) })
+	return n
+}
+
+// work handles changes, and what do asks for, until the context is done.
 func (w *crowd) work(ctx context.Context) error {
+	defer close(w.ended)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case f := <-w.asked:
+			f()
+			continue
 		case <-w.news:
 		}
 		if err := w.catchUp(ctx); err != nil && ctx.Err() == nil {
@@ -88,7 +113,7 @@ func (w *crowd) work(ctx context.Context) error {
 	}
 }
 
-// catchUp does what follows from what was heard.
+// catchUp handles the changes observed so far.
 func (w *crowd) catchUp(ctx context.Context) error {
 	w.mu.Lock()
 	heard := w.heard
@@ -144,7 +169,8 @@ func nodeOf(pod *unstructured.Unstructured) string {
 	return node
 }
 
-// notePod keeps the count, ends a pod that is to end, and creates another one for a ReplicaSet that misses it.
+// notePod updates the counts, removes a pod that is being deleted, and creates a replacement if its ReplicaSet lacks
+// one.
 func (w *crowd) notePod(ctx context.Context, x apisim.Change) error {
 	before, after := x.Was != nil && x.Was.GetDeletionTimestamp() == nil, x.Is != nil && x.Is.GetDeletionTimestamp() == nil
 	if x.Is == nil {
@@ -156,7 +182,7 @@ func (w *crowd) notePod(ctx context.Context, x apisim.Change) error {
 	}
 	switch {
 	case x.Was == nil:
-		if x.By != crowdAgent { // else it was counted when it was created
+		if x.By != crowdAgent { // otherwise it was counted when it was created
 			w.setOf(x.Is).have++
 		}
 		if nodeOf(x.Is) == "" {
@@ -187,7 +213,7 @@ func (w *crowd) end(ctx context.Context, pod string) error {
 	return err
 }
 
-// fill creates the pods that a ReplicaSet misses.
+// fill creates the pods that a ReplicaSet lacks. It runs in the goroutine of work.
 func (w *crowd) fill(ctx context.Context, set *replicas) error {
 	for set.have < set.wanted {
 		w.serial++
@@ -199,13 +225,13 @@ func (w *crowd) fill(ctx context.Context, set *replicas) error {
 	return nil
 }
 
-// How long a kube-scheduler has for a pod.
+// How long kube-scheduler takes for a pod.
 const bindTime, failTime = 5 * time.Millisecond, time.Millisecond
 
-// schedule binds the pods that fit, in turn.
+// schedule binds the pods that fit, in order.
 func (w *crowd) schedule(ctx context.Context) error {
 	var left []*waiting
-	hopeless := int64(1 << 60) // of pods of so much CPU no node has room
+	hopeless := int64(1 << 60) // no node has room for pods with this much CPU or more
 	for _, p := range w.waiting {
 		h := w.room(p.cpu, hopeless)
 		var err error
@@ -265,7 +291,7 @@ func (w *crowd) patchStatus(ctx context.Context, pod, body string) error {
 	return err
 }
 
-// runs is the status of a pod that runs.
+// runs returns the status of a running pod.
 func runs(since time.Time) string {
 	at := since.UTC().Format(time.RFC3339)
 	conditions := ""

@@ -18,7 +18,7 @@ var (
 	errNet  = errors.New("connection reset by peer")
 )
 
-// door is where the calls of one life pass through.
+// door is the transport for the calls of one life, which may fail in it.
 type door struct {
 	in   *injector
 	life *life
@@ -26,7 +26,7 @@ type door struct {
 	next http.RoundTripper
 }
 
-// RoundTrip passes a call on, or not.
+// RoundTrip forwards a call, or makes it fail.
 func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 	body, err := read(req)
 	if err != nil {
@@ -59,7 +59,7 @@ func (d *door) RoundTrip(req *http.Request) (*http.Response, error) {
 		d.in.touch(req.URL.Path)
 	case "slow":
 		if err := wait(req.Context(), f.delay); err != nil {
-			if d.in.chance("late", n)%2 == 0 { // it was on its way, and is heard after its sender's end
+			if d.in.chance("late", n)%2 == 0 { // the request was already sent, and arrives after its sender has given up
 				_, _ = d.pass(req.WithContext(context.WithoutCancel(req.Context())), body)
 			}
 			return nil, err

@@ -25,7 +25,7 @@ type meter struct {
 	next http.RoundTripper
 
 	mu     sync.Mutex
-	counts map[string]int // by what they are
+	counts map[string]int // by name
 }
 
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -41,7 +41,7 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return m.next.RoundTrip(req)
 }
 
-// since is what was counted beside an earlier count, which it replaces.
+// since returns what was counted since the earlier counts in before, and replaces these.
 func (m *meter) since(before map[string]int) map[string]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,7 +56,7 @@ func (m *meter) since(before map[string]int) map[string]int {
 	return out
 }
 
-// economy is a cluster whose controller's calls are counted, and in which nothing fails.
+// economy is a cluster without faults whose controller's calls are counted.
 type economy struct {
 	*story
 	aws, api         *meter
@@ -99,7 +99,7 @@ func calm(t *testing.T, tell func(*testing.T, *economy)) {
 	})
 }
 
-// step creates objects, waits until all pods run and some minutes more, and returns the calls of that time.
+// step creates objects, waits until all pods run and another minute, and returns the calls made in that time.
 func (e *economy) step(t *testing.T, objects ...client.Object) (aws, api map[string]int) {
 	t.Helper()
 	if err := e.create(objects...); err != nil {
@@ -121,7 +121,7 @@ func listed(counts map[string]int) string {
 	return strings.Join(out, "\n")
 }
 
-// atMost fails the test if calls whose names contain a text are more than a limit.
+// atMost fails the test if there were more than limit calls whose names contain a text.
 func atMost(t *testing.T, limit int, text string, counts map[string]int) {
 	t.Helper()
 	n := 0
@@ -135,8 +135,8 @@ func atMost(t *testing.T, limit int, text string, counts map[string]int) {
 	}
 }
 
-// The status of the pool changes with each launch and each node: its class is resolved once a minute all the same. Pods
-// that can take each other's places are not nominated to their nodes.
+// The status of the pool changes with each launch and each node, yet its class is resolved only once a minute.
+// Interchangeable pods are not nominated to their nodes.
 func TestALaunchTakesFewCalls(t *testing.T) {
 	calm(t, func(t *testing.T, e *economy) {
 		aws, api := e.step(t, app("web", 35, "1"))
@@ -150,7 +150,7 @@ func TestALaunchTakesFewCalls(t *testing.T) {
 		atMost(t, nodes, "patch api/v1/nodes/", api)
 		atMost(t, 20, "events", api)
 
-		// Two sorts of pods wait at once: each has its place on a node.
+		// Two kinds of pods wait at once: pods are nominated to nodes.
 		_, api = e.step(t, app("small", 20, "900m"), app("large", 5, "3500m"))
 		if text := listed(api); !strings.Contains(text, "pods/*/status") {
 			t.Errorf("nobody is nominated:\n%s", text)

@@ -25,8 +25,8 @@ var (
 	everyFlag = flag.Int("every", 97, "after how many calls it dies again; 0 = not again")
 )
 
-// Whatever fails, and wherever the controller dies: nothing is lost, launched twice or taken from pods against a
-// promise, and in the end every pod runs. Any 97 seeds in a row die at every call of the story once.
+// Whatever fails, and wherever the controller dies: nothing is lost, launched twice or evicted against a promise, and
+// in the end every pod runs. Any 97 consecutive seeds die once at every call of the story.
 func TestWhateverFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
@@ -63,12 +63,12 @@ func TestWhateverFails(t *testing.T) {
 		strings.Join(counts, ", "))
 }
 
-// run is one telling of the story.
+// run is one run of the story.
 type run struct {
 	in    *injector
 	judge *judge
 	log   safeBuffer // the controller's
-	err   error      // what was broken
+	err   error      // the promise that was broken
 }
 
 func newRun(seed uint64, crashAt, every int) *run {
@@ -76,7 +76,7 @@ func newRun(seed uint64, crashAt, every int) *run {
 	return &run{in: in, judge: newJudge(limits, in.note)}
 }
 
-// hang is a guard: a bubble in which somebody waits for a lock for ever stands still.
+// hang guards against deadlocks: virtual time stands still while a goroutine waits for a lock forever.
 const hang = 5 * time.Minute
 
 func (r *run) do(t *testing.T) {
@@ -104,7 +104,7 @@ func (r *run) do(t *testing.T) {
 	})
 }
 
-// report says what was broken, what happened before, and how to see it again.
+// report says what was broken, what happened before, and how to reproduce it.
 func (r *run) report() string {
 	file := filepath.Join(os.TempDir(), fmt.Sprintf("faults-%d-%d.log", r.in.seed, r.in.crashAt))
 	trace := r.in.told()

@@ -23,22 +23,22 @@ import (
 	"github.com/nodeless/nodeless/lab/apisim"
 )
 
-// Whose goroutines use CPU: profiles tell them apart by this label, which goroutines inherit.
+// Profiles distinguish whose goroutines use CPU by this label, which goroutines inherit.
 var (
 	theController = pprof.WithLabels(context.Background(), pprof.Labels("part", "controller"))
 	theRest       = pprof.WithLabels(context.Background(), pprof.Labels("part", "rest"))
 )
 
-// processor is the controller's clock. In a bubble computing takes no time: here a decision takes the CPU time that the
-// process uses meanwhile, so that the controller paces itself as it does in practice.
+// processor is the controller's clock. In a bubble computing takes no time; with this clock a decision takes the CPU
+// time that the process uses meanwhile, so that the controller paces itself as in production.
 type processor struct {
 	mu    sync.Mutex
-	last  time.Time     // when a decision looked at the clock
-	used  time.Duration // and the CPU time of the process then
+	last  time.Time     // when a decision last read the clock
+	used  time.Duration // the CPU time of the process at that time
 	ahead time.Duration // of the bubble's time
 }
 
-// Now is the bubble's time, or in and after a decision later.
+// Now returns the bubble's time plus the time that decisions have taken.
 func (p *processor) Now() time.Time {
 	now, deciding := time.Now(), inDecision()
 	p.mu.Lock()
@@ -79,7 +79,7 @@ func (p *processor) wait() {
 	p.ahead -= ahead
 }
 
-// AfterFunc is time.AfterFunc, on the controller's account.
+// AfterFunc is time.AfterFunc, with CPU time accounted to the controller.
 func (p *processor) AfterFunc(d time.Duration, f func()) clock.Timer {
 	return time.AfterFunc(d, func() {
 		pprof.SetGoroutineLabels(theController)
@@ -87,7 +87,7 @@ func (p *processor) AfterFunc(d time.Duration, f func()) clock.Timer {
 	})
 }
 
-// cpuTime is what the process has used.
+// cpuTime is the CPU time that the process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -96,13 +96,13 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// elsewhere has calls answered on the account of the rest of the cluster, and counts the bytes of the answers.
+// elsewhere accounts the CPU time of responses to the rest of the cluster, and counts their bytes.
 type elsewhere struct {
 	next  http.RoundTripper
 	bytes atomic.Int64
 }
 
-// RoundTrip passes a call on.
+// RoundTrip forwards a call.
 func (e *elsewhere) RoundTrip(req *http.Request) (*http.Response, error) {
 	pprof.SetGoroutineLabels(theRest)
 	defer pprof.SetGoroutineLabels(theController)
@@ -118,7 +118,7 @@ type answerBody struct {
 	e *elsewhere
 }
 
-// Read is work of the server: it makes the events of a watch as they are read.
+// Read is accounted to the server: it generates the events of a watch as they are read.
 func (b *answerBody) Read(p []byte) (int, error) {
 	pprof.SetGoroutineLabels(theRest)
 	defer pprof.SetGoroutineLabels(theController)
@@ -127,7 +127,7 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// gauge measures what the controller takes.
+// gauge measures what the controller uses.
 type gauge struct {
 	dir     string
 	outside *outside
@@ -141,22 +141,22 @@ type gauge struct {
 	phase  figures
 }
 
-// figures are what was measured in a phase.
+// figures are the measurements of a phase.
 type figures struct {
 	name            string
-	profile         string // its file
+	profile         string // the name of its file
 	took            time.Duration
 	api, aws        map[string]int // calls
 	events, cycles  int
 	bytes           int64
-	decided         time.Duration // for pending pods and for removals, all cycles together
-	plan, search    time.Duration // the longest of a cycle
+	decided         time.Duration // total over all cycles, for pending pods and for removals
+	plan, search    time.Duration // the longest in a cycle
 	heap            uint64
 	nodes           int
 	launched, ended int
 }
 
-// watched are the resources of which the controller watches every object, and of which something changes here.
+// watched are the resources of which the controller watches every object, limited to those that change here.
 var watched = map[string]bool{
 	"pods": true, "nodes": true, "nodeclaims": true, "nodepools": true, "ec2nodeclasses": true, "replicasets": true,
 }
@@ -176,7 +176,7 @@ func newGauge(c *cluster, dir string, o *outside) *gauge {
 	return g
 }
 
-// decided notes a cycle.
+// decided records a cycle.
 func (g *gauge) decided(d cycle.Decision) {
 	g.mu.Lock()
 	g.phase.cycles++
@@ -188,7 +188,7 @@ func (g *gauge) decided(d cycle.Decision) {
 	g.clock.wait()
 }
 
-// measure measures what is taken while f runs.
+// measure measures what is used while f runs.
 func (g *gauge) measure(name string, f func() error) (figures, error) {
 	file := filepath.Join(g.dir, name+".pprof")
 	var out *os.File
@@ -227,16 +227,16 @@ func (g *gauge) measure(name string, f func() error) (figures, error) {
 	return got, err
 }
 
-// heap is what lives.
+// heap is the size of the live heap.
 func heap() uint64 {
 	runtime.GC()
-	runtime.GC() // what had a finalizer goes, too
+	runtime.GC() // frees objects with finalizers, too
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
 
-// cpu is what the controller used in a phase, without garbage collection in the background.
+// cpu is the controller's CPU time in a phase, without background garbage collection.
 func (f *figures) cpu() (time.Duration, error) {
 	out, err := exec.Command("go", "tool", "pprof", "-tags", f.profile).Output() //nolint:gosec // its own file
 	if err != nil {
@@ -251,7 +251,7 @@ func (f *figures) cpu() (time.Duration, error) {
 
 var cpuLine = regexp.MustCompile(`(?m)^\s*([0-9.]+[a-z]+) \([^)]*\): controller`)
 
-// outside runs functions outside of a bubble, where timers are real ones.
+// outside runs functions outside a bubble, where timers are real.
 type outside struct{ todo, done chan func() }
 
 func newOutside() *outside {

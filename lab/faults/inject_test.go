@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// injector decides what goes wrong. A decision follows from the seed, what the call is, and how many calls of its
-// sort came before it: which goroutine comes first matters as little as it can.
+// injector decides what goes wrong. Its decisions depend on the seed, the kind of call, and how many calls of that
+// kind came before, so that the order of goroutines matters as little as possible.
 type injector struct {
 	seed    uint64
-	percent uint64 // of the calls that go wrong
-	crashAt int    // the call at which the controller dies, counted over all its lives; 0 = it does not
-	every   int    // after how many calls it dies again; 0 = never
+	percent uint64 // of calls that fail
+	crashAt int    // the call at which the controller dies, counted over all its lives; 0 = it does not die
+	every   int    // after how many further calls it dies again; 0 = never
 
 	mu      sync.Mutex
-	off     bool // nothing goes wrong any more
+	off     bool // nothing fails any more
 	calls   int
-	by      map[string]int // calls by what they are
-	crashes map[string]int // by the call
+	by      map[string]int // calls by name
+	crashes map[string]int // by call
 	current *life
 	trace   []string
 	faults  map[string]int
@@ -40,7 +40,7 @@ func newInjector(seed uint64, crashAt, every int) *injector {
 	}
 }
 
-// mostCrashes is how often a run dies: a process that dies all the time need not get anywhere.
+// mostCrashes limits how often a run dies: a process that dies all the time cannot be expected to make progress.
 const mostCrashes = 30
 
 func (in *injector) dies(n int) bool {
@@ -66,14 +66,14 @@ func (in *injector) stop() {
 	in.off = true
 }
 
-// note keeps the last lines of what happened.
+// note adds a line to the trace of what happened.
 func (in *injector) note(format string, args ...any) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.say(format, args...)
 }
 
-// told is what was noted.
+// told returns the trace.
 func (in *injector) told() []string {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -88,11 +88,11 @@ func (in *injector) say(format string, args ...any) {
 	in.trace = append(in.trace, fmt.Sprintf("%s %s", time.Now().Format("04:05.000"), fmt.Sprintf(format, args...)))
 }
 
-// chance is a number that follows from the seed and the words.
+// chance returns a number that is determined by the seed and the words.
 func (in *injector) chance(words ...any) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprint(h, in.seed, words)
-	x := h.Sum64() // FNV's low bits are poor: mixed as splitmix64 does
+	x := h.Sum64() // FNV's low bits are poor, so they are mixed as splitmix64 does
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27
@@ -106,7 +106,7 @@ type fault struct {
 	delay time.Duration
 }
 
-// verdict on a call: it is numbered, and may die or fail.
+// verdict numbers a call, and decides whether the controller dies at it or the call fails.
 func (in *injector) verdict(l *life, kind callKind, what string, write bool) (n int, crash bool, f fault, dead bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -126,7 +126,7 @@ func (in *injector) verdict(l *life, kind callKind, what string, write bool) (n 
 		return n, false, fault{}, false
 	}
 	sorts := []string{"error", "lost", "error", "throttled", "slow", "slow", "unreachable"}
-	if discovery(what) { // controller-runtime asks under a lock: virtual time stands while somebody waits for a lock
+	if discovery(what) { // controller-runtime makes this call under a lock: virtual time stands still for those who wait
 		sorts = sorts[:1]
 	}
 	if kind == kubernetesCall && write {
@@ -141,7 +141,7 @@ func (in *injector) verdict(l *life, kind callKind, what string, write bool) (n 
 	return n, false, f, false
 }
 
-// kill ends a life: nothing it says is heard any more.
+// kill ends a life: its later calls have no effect.
 func (in *injector) kill(l *life, n int, what, how string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -21,11 +21,11 @@ import (
 // promise is what the pool and the budgets of the story allow.
 type promise struct {
 	cpuLimit   int
-	disrupting int            // machines of the pool that are disrupted at once
-	available  map[string]int // pods of an app that stay, by the app's name
+	disrupting int            // nodes of the pool that may be disrupted at once
+	available  map[string]int // pods of an app that stay available, by the app's name
 }
 
-// judge watches every write to the API and every change of an instance, and notes what must not be.
+// judge watches every write to the API and every change of an instance, and records violations.
 type judge struct {
 	promise promise
 	say     func(format string, args ...any)
@@ -35,9 +35,9 @@ type judge struct {
 	pods     map[string]*unstructured.Unstructured // by namespace/name
 	claims   map[string]*unstructured.Unstructured
 	running  map[string]region.Instance // by ID
-	launched map[string]string          // by the claim's UID: the instance
-	excused  map[string]bool            // instances that somebody else ends
-	deleting map[string]bool            // claims that the controller asked to go, for its own ends
+	launched map[string]string          // instances by the claim's UID
+	excused  map[string]bool            // instances that something else than the controller ends
+	deleting map[string]bool            // claims that the controller disrupts
 	counts   map[string]int
 }
 
@@ -56,21 +56,21 @@ func (j *judge) breach(format string, args ...any) {
 	j.say("BROKEN: %s", text)
 }
 
-// verdict is what was broken so far.
+// verdict returns the violations so far.
 func (j *judge) verdict() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.broken)
 }
 
-// count is how often something happened.
+// count returns how often something happened.
 func (j *judge) count(what string) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.counts[what]
 }
 
-// written takes a write to the API.
+// written handles a write to the API.
 func (j *judge) written(c apisim.Change) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -114,7 +114,7 @@ func nominee(pod *unstructured.Unstructured) string {
 	return node
 }
 
-// available counts an app's pods that are ready and stay.
+// available counts an app's pods that are ready and not being deleted.
 func (j *judge) available(app string) int {
 	n := 0
 	for _, p := range j.pods {
@@ -157,7 +157,7 @@ func (j *judge) claim(c apisim.Change) {
 		}
 	default:
 		j.claims[c.Is.GetName()] = c.Is
-		if condition(c.Is, karpv1.ConditionTypeInstanceTerminating) == "True" { // budgets are about the others
+		if condition(c.Is, karpv1.ConditionTypeInstanceTerminating) == "True" { // no longer counts towards budgets
 			delete(j.deleting, c.Is.GetName())
 		}
 		if c.Was.GetDeletionTimestamp() != nil || c.Is.GetDeletionTimestamp() == nil {
@@ -176,13 +176,13 @@ func (j *judge) claim(c apisim.Change) {
 	}
 }
 
-// Of an instance's tags.
+// Keys of an instance's tags.
 const (
 	tagClaim = "karpenter.sh/nodeclaim"
 	tagUID   = "nodeless.sh/nodeclaim-uid"
 )
 
-// watch takes what becomes of instances until ctx is done.
+// watch handles instance events until ctx is done.
 func (j *judge) watch(ctx context.Context, r *region.Region) {
 	for e := range r.Watch(ctx) {
 		j.mu.Lock()
@@ -237,7 +237,7 @@ func (j *judge) ended(i region.Instance) {
 	}
 }
 
-// excuse tells that somebody else ends an instance.
+// excuse records that something else than the controller ends an instance.
 func (j *judge) excuse(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

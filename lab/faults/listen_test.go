@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stream is the body of a watch of which events lag, come twice, or are the last.
+// stream is the body of a watch whose events may be late, come twice, or be the last.
 type stream struct {
 	d       *door
 	body    io.ReadCloser
@@ -23,7 +23,7 @@ func (d *door) listen(body io.ReadCloser, ctx context.Context, what string) io.R
 	return &stream{d: d, body: body, lines: bufio.NewReader(body), ctx: ctx, what: what}
 }
 
-// Read gives what has come so far, or waits for the next event.
+// Read returns what has arrived so far, or waits for the next event.
 func (s *stream) Read(p []byte) (int, error) {
 	for s.pending.Len() == 0 {
 		if s.over {
@@ -42,7 +42,7 @@ func (s *stream) Read(p []byte) (int, error) {
 
 const expired = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","message":"too old resource version","code":410}}` + "\n"
 
-// hear takes one event.
+// hear handles one event.
 func (s *stream) hear(line []byte) error {
 	in := s.d.in
 	in.mu.Lock()
@@ -73,7 +73,7 @@ func (s *stream) hear(line []byte) error {
 	case "event twice":
 		s.pending.Write(line)
 		s.pending.Write(line)
-	case "watch lost": // the event with it: the next watch begins before it
+	case "watch lost": // the event is lost, too: the next watch begins before it
 		s.over = true
 	case "watch expired":
 		s.pending.WriteString(expired)

@@ -14,7 +14,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// pool is the story's NodePool, within limits.
+// pool returns the story's NodePool, with the limits.
 func pool() *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
 	p.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(limits.cpuLimit))}
@@ -35,7 +35,7 @@ func pool() *karpv1.NodePool {
 	return p
 }
 
-// class is its node class.
+// class returns its node class.
 func class() *ec2v1.EC2NodeClass {
 	c := &ec2v1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "class"}}
 	tags := map[string]string{"karpenter.sh/discovery": "nodeless"}
@@ -47,7 +47,7 @@ func class() *ec2v1.EC2NodeClass {
 	return c
 }
 
-// app is a ReplicaSet of pods of so many CPUs.
+// app returns a ReplicaSet of pods that request the given CPU.
 func app(name string, replicas int32, cpu string) *appsv1.ReplicaSet {
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	set.Spec.Replicas, set.Spec.Selector = &replicas, &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}
@@ -59,7 +59,7 @@ func app(name string, replicas int32, cpu string) *appsv1.ReplicaSet {
 	return set
 }
 
-// job is a pod that does half a minute's work.
+// job returns a pod that works for half a minute.
 func job(n int) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: fmt.Sprint("job-", n), Labels: map[string]string{"app": "jobs"},
@@ -70,7 +70,7 @@ func job(n int) *corev1.Pod {
 	return pod
 }
 
-// apart keeps an app's pods on machines of their own.
+// apart puts each of an app's pods on a node of its own.
 func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
@@ -81,7 +81,7 @@ func apart(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	return set
 }
 
-// spread keeps an app's pods balanced between zones.
+// spread keeps an app's pods balanced across zones.
 func spread(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
@@ -90,7 +90,7 @@ func spread(set *appsv1.ReplicaSet) *appsv1.ReplicaSet {
 	return set
 }
 
-// budget keeps so many pods of an app available.
+// budget returns a budget that keeps the given number of an app's pods available.
 func budget(name string, available int) *policyv1.PodDisruptionBudget {
 	b := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	b.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}

@@ -30,26 +30,26 @@ var (
 
 const crowdAgent, heartbeatAgent = "crowd", "kubelet"
 
-// scale is a large cluster, its controller, and what that takes.
+// scale is a large cluster, its controller, and the measurements.
 type scale struct {
 	c      *cluster
 	crowd  *crowd
 	gauge  *gauge
 	uids   int
 	log    safeBuffer
-	stop   func() error // the controller
+	stop   func() error // stops the controller
 	first  chan struct{}
-	blank  uint64 // bytes that live without the controller
+	blank  uint64 // live heap in bytes without the controller
 	phases []figures
 }
 
-// What a controller takes at so many nodes with 20 pods each: `make bench-controller` measures it at 1,000 and more.
-// Here it is shown that the measurement works, by counts that do not depend on the machine.
+// Measures what a controller uses at the given number of nodes with 20 pods each; `make bench-controller` does so at
+// 1,000 and more. This run checks that the measurement works, by counts that do not depend on the machine.
 func TestItTakesLittleOfALargeCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the program has it
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // as the program sets it
 	var all []*scale
 	for _, text := range strings.Split(*nodesFlag, ",") {
 		nodes, err := strconv.Atoi(text)
@@ -66,7 +66,7 @@ func TestItTakesLittleOfALargeCluster(t *testing.T) {
 	fmt.Print(table(t, all))
 }
 
-// measured tells the story of a cluster of so many nodes.
+// measured runs the story of a cluster of the given size.
 func measured(t *testing.T, nodes int) *scale {
 	s, dir, outside := &scale{}, cmp.Or(*profilesFlag, t.TempDir()), newOutside()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func (s *scale) tell(t *testing.T, nodes int) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", phase.name, err), s.stop())
 		}
-		f.nodes = len(s.crowd.hosts)
+		f.nodes = s.crowd.nodes()
 		s.phases = append(s.phases, f)
 		t.Logf("%d nodes, %s: %d nodes after %s; %s; %s; calls:\n%s\n%s", nodes, phase.name, f.nodes, f.took,
 			seconds(f.decided), alive(s, &f), listed(f.api), listed(f.aws))
@@ -122,7 +122,7 @@ func (s *scale) tell(t *testing.T, nodes int) error {
 	return s.stop()
 }
 
-// judge says what is wrong with counts of the phases.
+// judge reports what is wrong with the counts of the phases.
 func (s *scale) judge(t *testing.T, nodes int) {
 	idle, out, in := &s.phases[idling], &s.phases[growing], &s.phases[shrinking]
 	if n := idle.launched + idle.ended + idle.writes(); n > 0 {
@@ -139,7 +139,7 @@ func (s *scale) judge(t *testing.T, nodes int) {
 	}
 }
 
-// start starts the controller, as production runs it.
+// start starts the controller, as in production.
 func (s *scale) start(t *testing.T) {
 	s.first = make(chan struct{})
 	o := through(t, s.c, s.gauge.kube, &elsewhere{next: s.gauge.amazon}, &s.log)
@@ -163,7 +163,7 @@ func (s *scale) start(t *testing.T) {
 	s.stop = func() error { cancel(); return <-ended }
 }
 
-// found has the controller launch a node for each app, and makes others like them.
+// found lets the controller launch a node for each app, and clones these nodes.
 func (s *scale) found(t *testing.T, nodes int) error {
 	if err := s.launchOriginals(t); err != nil {
 		return err
@@ -189,7 +189,7 @@ func (s *scale) found(t *testing.T, nodes int) error {
 	for _, set := range sets {
 		err = errors.Join(err, s.saveSet(set))
 	}
-	time.Sleep(2 * time.Minute) // they boot
+	time.Sleep(2 * time.Minute) // the time in which they boot
 	known := map[string]bool{}
 	for _, i := range s.c.region.Instances() {
 		known[i.ID] = true
@@ -200,7 +200,7 @@ func (s *scale) found(t *testing.T, nodes int) error {
 	return err
 }
 
-// launchOriginals has a controller launch a node for each app, and lets all come to rest.
+// launchOriginals lets a controller launch a node for each app, and waits until everything has settled.
 func (s *scale) launchOriginals(t *testing.T) error {
 	s.start(t)
 	kubelets, end := context.WithCancel(s.c.ctx)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The phases, in their order.
+// The phases, in order.
 const (
 	starting = iota
 	settling
@@ -17,7 +17,7 @@ const (
 	shrinking
 )
 
-// table is what was measured, a column for each cluster.
+// table formats the measurements, with a column for each cluster.
 func table(t *testing.T, all []*scale) string {
 	used := func(_ *scale, f *figures) string {
 		d, err := f.cpu()
@@ -89,7 +89,7 @@ func count(n int) string {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// calls counts those whose names contain a text.
+// calls counts the calls whose names contain a text.
 func calls(counts map[string]int, text string) int {
 	n := 0
 	for what, k := range counts {
@@ -100,7 +100,7 @@ func calls(counts map[string]int, text string) int {
 	return n
 }
 
-// recorded counts the events that were written, writes everything else.
+// recorded counts writes of Events, writes all others.
 func (f *figures) recorded() int { return calls(f.api, "/events") }
 
 func (f *figures) writes() int {

@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim/regional"
 )
 
-// boot has instances join the cluster, except for known ones. Their pods are left to the crowd.
+// boot makes instances join the cluster, except for known ones. Their pods are left to the crowd.
 func (s *scale) boot(t *testing.T, ctx context.Context, known map[string]bool) {
 	s.c.run(t, "node simulator", func(context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{
@@ -32,13 +32,13 @@ func (s *scale) boot(t *testing.T, ctx context.Context, known map[string]bool) {
 	})
 }
 
-// others are instances that are not known.
+// others are the instances that are not known.
 type others struct {
 	nodesim.Instances
 	known map[string]bool
 }
 
-// Watch tells of them alone.
+// Watch only returns events of those instances.
 func (o others) Watch(ctx context.Context) <-chan nodesim.Event {
 	out := make(chan nodesim.Event)
 	go func() {
@@ -55,7 +55,7 @@ func (o others) Watch(ctx context.Context) <-chan nodesim.Event {
 	return out
 }
 
-// noPods has nobody see a pod.
+// noPods hides all pods.
 type noPods struct{ next http.RoundTripper }
 
 // RoundTrip asks for pods with a label that none has.
@@ -68,7 +68,7 @@ func (n noPods) RoundTrip(req *http.Request) (*http.Response, error) {
 	return n.next.RoundTrip(req)
 }
 
-// generalPurpose is a pool of on-demand nodes of 16 vCPUs.
+// generalPurpose returns a pool of on-demand nodes with 16 vCPUs.
 func generalPurpose() *karpv1.NodePool {
 	p := pool()
 	p.Name, p.Spec.Limits = "general-purpose", nil
@@ -83,7 +83,7 @@ func generalPurpose() *karpv1.NodePool {
 	return p
 }
 
-// idle has kubelets report every five minutes that nothing has changed.
+// idle lets kubelets report every five minutes that nothing has changed.
 func (s *scale) idle(d time.Duration) error {
 	const interval = 5 * time.Minute
 	for end := time.Now().Add(d); time.Now().Before(end); {
@@ -110,7 +110,7 @@ func (s *scale) heartbeat(node *unstructured.Unstructured) error {
 	return s.call(http.MethodPatch, "/api/v1/nodes/"+node.GetName()+"/status", heartbeatAgent, body)
 }
 
-// call makes a call of somebody.
+// call makes a call with the given user agent.
 func (s *scale) call(method, path, by string, body []byte) error {
 	req, err := http.NewRequest(method, "http://apisim"+path, bytes.NewReader(body))
 	if err != nil {

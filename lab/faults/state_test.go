@@ -11,7 +11,7 @@ import (
 
 var setsGVR = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "replicasets"}
 
-// allRun says why not every pod that is wanted runs.
+// allRun returns an error unless all desired pods run.
 func (s *story) allRun() error {
 	ready := map[string]int64{}
 	for _, p := range s.c.api.Objects(podsGVR) {
@@ -36,7 +36,7 @@ func (s *story) allRun() error {
 	return nil
 }
 
-// tellState notes what there is.
+// tellState records all objects in the trace.
 func (s *story) tellState() {
 	for _, p := range s.c.api.Objects(podsGVR) {
 		node, _, _ := unstructured.NestedString(p.Object, "spec", "nodeName")
@@ -57,7 +57,7 @@ func (s *story) tellState() {
 	}
 }
 
-// matched says which instance has no claim, which claim no instance, which Node neither, and the other way round.
+// matched returns an error unless instances, NodeClaims and Nodes correspond one to one.
 func (s *story) matched() error {
 	claims := map[string]bool{}
 	for _, c := range s.c.api.Objects(claimsGVR) {
@@ -85,7 +85,7 @@ func (s *story) matched() error {
 	return nil
 }
 
-// unmarked says which machine carries a mark of a command that is not under way any more.
+// unmarked returns an error if a node carries a mark of a command that is no longer in progress.
 func (s *story) unmarked() error {
 	for _, c := range s.c.api.Objects(claimsGVR) {
 		if c.GetDeletionTimestamp() != nil {

@@ -22,10 +22,10 @@ type story struct {
 	c     *cluster
 	in    *injector
 	judge *judge
-	calm  chan struct{} // closed when no more jobs are to come; nil if none ever came
+	calm  chan struct{} // closed when no more jobs will be created; nil if there are none
 }
 
-// patience is how long the cluster may take for a step of the story, of virtual time.
+// patience is how much virtual time the cluster may take for a step of the story.
 const patience = 45 * time.Minute
 
 func (s *story) tell() error {
@@ -53,7 +53,7 @@ func (s *story) tell() error {
 	return nil
 }
 
-// until waits until ok gives nil.
+// until waits until ok returns nil.
 func (s *story) until(ok func() error) error {
 	var err error
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Second) {
@@ -76,7 +76,7 @@ func (s *story) create(objects ...client.Object) error {
 	return nil
 }
 
-// limits are what the story's objects say.
+// limits are what the story's objects specify.
 var limits = promise{cpuLimit: 24, disrupting: 1, available: map[string]int{"web": 3, "db": 1}}
 
 func (s *story) podsCome() error {
@@ -101,7 +101,7 @@ func (s *story) tooMany() error {
 	return s.until(s.allRun)
 }
 
-// comeAndGo has jobs come and go through half of all runs, from here until nothing fails any more.
+// comeAndGo creates jobs in half of all runs, from now until faults end.
 func (s *story) comeAndGo() error {
 	if s.in.chance("jobs")%2 == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (s *story) comeAndGo() error {
 	return nil
 }
 
-// remove deletes an app with its pods: nobody collects what it leaves here.
+// remove deletes an app with its pods: there is no garbage collector here.
 func (s *story) remove(name string) error {
 	ctx := context.Background()
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -160,14 +160,14 @@ func (s *story) scale(name string, replicas int32) error {
 	return s.c.client.Patch(ctx, set, patch)
 }
 
-// dry scales up while a zone has no spot capacity and the other hardly any.
+// dry scales up while one zone has no spot capacity and the other hardly any.
 func (s *story) dry() error {
 	dry := func(_ string, zone int) int { return zone }
 	plenty := func(string, int) int { return 100 }
 	return errors.Join(s.sell(dry), s.scale("web", 8), s.until(s.allRun), s.sell(plenty))
 }
 
-// sell sets how many spot machines of each type and zone there are.
+// sell sets the spot capacity of each type and zone.
 func (s *story) sell(count func(instanceType string, zone int) int) error {
 	for _, t := range machines.Types {
 		for i, zone := range machines.Zones {
@@ -188,7 +188,7 @@ func (s *story) shrink() error {
 	return s.until(s.allRun)
 }
 
-// drift changes the pool's template: each machine is replaced.
+// drift changes the pool's template, so that each node is replaced.
 func (s *story) drift() error {
 	ctx := context.Background()
 	p := &karpv1.NodePool{}
@@ -252,7 +252,7 @@ func (s *story) byHand() error {
 	return s.until(s.allRun)
 }
 
-// quiet is when faults are over: what is there fits together, and stays as it is.
+// quiet ends the faults: everything must become consistent, and then stay as it is.
 func (s *story) quiet() error {
 	s.in.stop()
 	if s.calm != nil {
@@ -261,7 +261,7 @@ func (s *story) quiet() error {
 	if err := s.until(func() error { return errors.Join(s.allRun(), s.matched()) }); err != nil {
 		return err
 	}
-	time.Sleep(15 * time.Minute) // what is worth consolidating is, what was cut short is finished
+	time.Sleep(15 * time.Minute) // consolidation and interrupted commands are finished by then
 	if err := s.until(func() error { return errors.Join(s.allRun(), s.matched(), s.unmarked()) }); err != nil {
 		return err
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// annotate gives the pools of every other seed disruption annotations, and nodes what those are about.
+// annotate adds disruption annotations to the pools of half of the seeds, and adds Jobs and missing daemons, which
+// they concern, to the nodes.
 func annotate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x776973686573))}
 	if r.chance(50) {
@@ -45,7 +46,7 @@ func annotate(s *model.Snapshot, seed uint64) {
 	}
 }
 
-// jobs turns some of the node's pods into those of Jobs.
+// jobs turns some of the node's pods into pods of Jobs.
 func (r source) jobs(s *model.Snapshot, n *model.Node) {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; r.chance(30) && !p.Daemon {

@@ -11,8 +11,8 @@ import (
 const labelRack = "example.com/rack"
 
 // Constrained returns a small cluster like Random's whose pods also constrain each other. It has few labels and few
-// selectors, so that they often meet, with cycles, contradictions and absurd numbers among them; host ports and
-// volumes; and nodes that run such pods, also where they could not be bound now.
+// selectors, so that they often match; among them are cycles, contradictions and absurd numbers. It also has host
+// ports and volumes, and nodes that run such pods, even where these could not be bound now.
 func Constrained(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x636f6e73747261))}
 	s := r.snapshot(r.constrainedShape)
@@ -42,7 +42,7 @@ func Constrained(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// unrelated removes what daemons seldom have: constraints on other pods.
+// unrelated removes constraints that daemons seldom have: those on other pods, and volumes.
 func unrelated(s *model.Shape) {
 	s.Affinity, s.AntiAffinity, s.PreferredPods, s.Spread, s.Volumes = nil, nil, nil, nil, nil
 }
@@ -186,7 +186,7 @@ func (r source) spread(of *model.Shape) model.Spread {
 }
 
 func (r source) volume() model.Volume {
-	v := pick(r, // what a volume is, all who use it see
+	v := pick(r, // all pods that use a volume see the same properties
 		model.Volume{ID: "data-0", Driver: "ebs"}, model.Volume{ID: "data-1", Driver: "ebs"}, model.Volume{
 			ID:     "data-2",
 			Driver: "ebs", Alone: true,
@@ -210,7 +210,7 @@ func (r source) volume() model.Volume {
 	return v
 }
 
-// Policy returns a random policy; most fields of most are the default.
+// Policy returns a random policy; most fields usually have their default.
 func Policy(seed uint64) model.Policy {
 	r := source{rand.New(rand.NewPCG(seed, 2))}
 	p := model.Policy{Solver: pick(r, model.Staged, model.Staged, model.FirstFit), Preferences: pick(r, model.Priced,

@@ -8,10 +8,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Disruptive returns a small cluster with causes for every disruption and obstacles to every disruption. It is like
-// Random's, every third like Constrained's, but has fewer pending pods, among them some that have to leave a node and
-// placeholders, and more nodes with a price and pods, some of them drifted; some pools are static. Equal seeds give
-// equal snapshots.
+// Disruptive returns a small cluster with causes for every disruption and obstacles to every disruption. It resembles
+// Random's cluster (for every third seed Constrained's), but has fewer pending pods, some of which must move off a
+// node or are placeholders, and more nodes with a price and pods, some of them drifted; some pools are static. Equal
+// seeds give equal snapshots.
 func Disruptive(seed uint64) *model.Snapshot {
 	s := Random(seed)
 	if seed%3 == 0 {
@@ -42,7 +42,7 @@ func Disruptive(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// DisruptionPolicy returns a policy for such a cluster; every other is the default.
+// DisruptionPolicy returns a policy for a cluster of Disruptive; half of the seeds give the default.
 func DisruptionPolicy(seed uint64) model.Policy {
 	r := source{rand.New(rand.NewPCG(seed, 0x706f6c696379))}
 	if r.chance(50) {
@@ -73,7 +73,7 @@ func (r source) disruptive(p *model.Pool) {
 	}
 }
 
-// existingNode returns an initialized node of a type and an offering of some pool; false if there is none.
+// existingNode returns an initialized node of a type and an offering of some pool, or false if there is none.
 func (r source) existingNode(s *model.Snapshot, name string) (model.Node, bool) {
 	n := model.Node{
 		Name: name, State: model.Initialized, Created: epoch.Add(-time.Duration(r.IntN(3600)) * time.Second),
@@ -109,7 +109,7 @@ func (r source) existingNode(s *model.Snapshot, name string) (model.Node, bool) 
 	return n, true
 }
 
-// bind adds pods to the node as far as they fit.
+// bind adds pods to the node if they fit.
 func (r source) bind(s *model.Snapshot, n *model.Node) {
 	for i := range r.IntN(5) {
 		p := model.BoundPod{

@@ -7,10 +7,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Diverse returns the mix of pods with which Karpenter measures its scheduler
-// (sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling, its benchmark): a fifth each of plain pods, pods
-// that spread over zones, pods that spread over nodes, pods with zone affinity and pods with node anti-affinity to
-// their own kind; with that many types of Catalog and no node. Equal arguments give equal snapshots.
+// Diverse returns the mix of pods that Karpenter's scheduling benchmark uses
+// (sigs.k8s.io/karpenter/pkg/controllers/provisioning/scheduling): a fifth each of plain pods, pods that spread over
+// zones, pods that spread over nodes, pods with zone affinity and pods with node anti-affinity to their own kind.
+// types is the number of types from Catalog; there are no nodes. Equal arguments give equal snapshots.
 func Diverse(pods, types int) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(42, 3))}
 	s := Large(0, 0)
@@ -32,7 +32,7 @@ func Diverse(pods, types int) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// every returns n of the types at even distances.
+// every returns n of the types, evenly spaced.
 func every(types []model.InstanceType, n int) []model.InstanceType {
 	if n >= len(types) {
 		return types

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// families of Large: GiB of memory per core, price per core and hour in millionths of a dollar (the order of
+// families of Catalog: GiB of memory per core, price per core-hour in millionths of a dollar (the order of
 // magnitude of EC2 in us-east-1), and architecture.
 var families = []struct {
 	name string
@@ -31,7 +31,7 @@ var families = []struct {
 var sizes = []int64{1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192}
 
 // Catalog returns the instance types of a region: eight families in nine generations and eleven sizes, 792 types,
-// each in three zones on demand and on spot.
+// each in three zones, on demand and as spot.
 func Catalog() []model.InstanceType {
 	var out []model.InstanceType
 	for _, f := range families {
@@ -74,7 +74,8 @@ func typeOf(family string, gib, core int64, arch string, generation, cores int64
 	return t
 }
 
-// Large returns a cluster without nodes and that many pending pods of that many shapes, for benchmarks.
+// Large returns a cluster for benchmarks, without nodes, that has this number of pending pods of this number of
+// shapes.
 func Large(pods, shapes int) *model.Snapshot {
 	s := &model.Snapshot{
 		Now:           time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),

@@ -39,7 +39,8 @@ func (r source) node(s *model.Snapshot, name string, types []model.InstanceType)
 	return n
 }
 
-// describe gives the node the resources and labels of a type; in flight, a claim's requirements with several types.
+// describe sets the node's resources and labels to those of a type. In flight, the labels are a claim's requirements
+// with several types.
 func (r source) describe(s *model.Snapshot, n *model.Node, types []model.InstanceType) {
 	t := pick(r, types...)
 	n.Capacity, n.Allocatable = t.Capacity, t.Allocatable

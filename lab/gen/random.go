@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Labels that random snapshots use beside the well-known ones: team belongs to pools, family and cores to types.
+// Labels of random snapshots in addition to the well-known ones: team belongs to pools, family and cores to types.
 const (
 	labelTeam   = "example.com/team"
 	labelFamily = "example.com/family"
@@ -24,8 +24,8 @@ func (r source) chance(percent int) bool { return r.IntN(100) < percent }
 
 func pick[T any](r source, from ...T) T { return from[r.IntN(len(from))] }
 
-// Random returns a small cluster in which every constraint on pods and nodes occurs now and then, also with absurd
-// numbers. Equal seeds give equal snapshots. Constrained adds constraints between pods.
+// Random returns a small cluster in which every constraint on pods and nodes occurs occasionally, sometimes with
+// absurd numbers. Equal seeds give equal snapshots. Constrained adds constraints between pods.
 func Random(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f64656c657373))}
 	s := r.snapshot(r.shape)
@@ -34,7 +34,7 @@ func Random(seed uint64) *model.Snapshot {
 	return model.Canonical(s)
 }
 
-// nominate gives the pods of every third seed nominated nodes, which may no longer fit.
+// nominate nominates pods of a third of the seeds to nodes, on which they may no longer fit.
 func nominate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x6e6f6d696e617465))}
 	if len(s.Nodes) == 0 || !r.chance(33) {
@@ -47,7 +47,7 @@ func nominate(s *model.Snapshot, seed uint64) {
 	}
 }
 
-// rejuvenate makes the pods of every third seed young: those that run, and those that wait.
+// rejuvenate makes running and pending pods of a third of the seeds young.
 func rejuvenate(s *model.Snapshot, seed uint64) {
 	r := source{rand.New(rand.NewPCG(seed, 0x636875726e))}
 	if !r.chance(33) {
@@ -64,7 +64,7 @@ func rejuvenate(s *model.Snapshot, seed uint64) {
 	}
 }
 
-// snapshot returns a cluster with such shapes.
+// snapshot returns a cluster with shapes that shape returns.
 func (r source) snapshot(shape func() model.Shape) *model.Snapshot {
 	s := &model.Snapshot{Now: epoch.Add(time.Hour), ResourceNames: model.WellKnownResources}
 	types := r.types()

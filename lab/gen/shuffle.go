@@ -6,8 +6,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Shuffle returns a copy of s, deep enough to be sorted, in which everything that has a canonical order is in another
-// one.
+// Shuffle returns a copy of s, deep enough to be sorted, in which everything that has a canonical order is in a
+// random one.
 func Shuffle(s *model.Snapshot, seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 1))}
 	out := *s
@@ -49,7 +49,7 @@ func Shuffle(s *model.Snapshot, seed uint64) *model.Snapshot {
 	return &out
 }
 
-// shuffledShape keeps the order of terms, which is the pod's own.
+// shuffledShape shuffles a shape except for the order of terms, which is the pod's own.
 func (r source) shuffledShape(s model.Shape) model.Shape {
 	s.Labels = shuffled(r, s.Labels)
 	s.Affinity = append([]model.PodTerm(nil), s.Affinity...)

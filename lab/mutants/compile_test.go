@@ -18,13 +18,14 @@ import (
 	"testing"
 )
 
-// goPackage is what go list tells of a package.
+// goPackage is a package as listed by go list.
 type goPackage struct {
 	ImportPath, Dir, Export string
 	CompiledGoFiles         []string
 }
 
-// A mutant that does not compile fails make test on the one day in ten when it is planted, so all are type-checked here.
+// make test plants a mutant on one day in ten, and one that does not compile would fail only then. Therefore all are
+// type-checked here.
 func TestEachMutantCompiles(t *testing.T) {
 	ms, err := readLists()
 	if err != nil {
@@ -65,7 +66,7 @@ func TestEachMutantCompiles(t *testing.T) {
 	}
 }
 
-// typeCheck checks the package of the mutant's file with the mutant in the file's place.
+// typeCheck type-checks the package of the mutant's file with the mutant in place of the file.
 func typeCheck(m mutant, byDir map[string]goPackage, set *token.FileSet, compiled types.Importer) error {
 	source, _, err := m.plant(root)
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 //go:embed *.txt
 var lists embed.FS
 
-// mutant is one fault that a programmer might commit, and the tests that must notice it.
+// mutant is a fault that a programmer might introduce, and the tests that must detect it.
 type mutant struct {
-	name  string   // what goes wrong, in the words of the field
-	at    string   // where the list says so, such as engine.txt:12
+	name  string   // what goes wrong, in domain terms
+	at    string   // its position in the lists, such as engine.txt:12
 	file  string   // the source file, from the root of the module
-	old   []string // lines of that file, in which indentation does not count
-	new   []string // what the fault makes of them
+	old   []string // lines of that file; indentation is ignored
+	new   []string // the lines that replace them
 	tests []tests
 }
 
-// tests are those of a package whose names match a pattern; all of them if there is none.
+// tests are the tests of a package whose names match a pattern, or all of them if the pattern is empty.
 type tests struct{ pkg, run string }
 
-// readLists reads all lists of this folder, in the order of their names.
+// readLists reads all lists of this folder, in order of name.
 func readLists() ([]mutant, error) {
 	files, err := lists.ReadDir(".")
 	if err != nil {
@@ -55,10 +55,11 @@ func readLists() ([]mutant, error) {
 	return out, nil
 }
 
-// parse reads a list: blocks between empty lines, as the package comment shows. Lines that begin with # are comments.
+// parse parses a list: blocks separated by empty lines, as shown in the package comment. Lines that begin with # are
+// comments.
 func parse(file, text string) ([]mutant, error) {
 	var out []mutant
-	var m *mutant // of the block that is being read
+	var m *mutant // the current block
 	for i, line := range strings.Split(text+"\n", "\n") {
 		at := fmt.Sprintf("%s:%d", file, i+1)
 		line = strings.TrimSpace(line)
@@ -99,7 +100,7 @@ func parse(file, text string) ([]mutant, error) {
 	return out, nil
 }
 
-// complete says what the block lacks.
+// complete returns an error if the block lacks something or has an invalid pattern.
 func (m *mutant) complete() error {
 	if m.name == "" || m.file == "" || len(m.tests) == 0 || len(m.old) == 0 {
 		return fmt.Errorf("%s: mutant %q needs a name, a file, a test and a text to replace", m.at, m.name)
@@ -112,7 +113,7 @@ func (m *mutant) complete() error {
 	return nil
 }
 
-// plant gives the source with the fault in it, and the line where the fault is.
+// plant returns the source with the fault in it, and the line of the fault.
 func (m *mutant) plant(root string) (source string, line int, err error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command mutants plants faults in the code, one at a time, and says which of them no test notices: `make mutants`.
+// Command mutants plants faults in the code, one at a time, and reports those that no test detects: `make mutants`.
 //
-// The faults are in the lists of this folder, one for each part of the product. A mutant is a block of lines:
+// The faults are listed in this folder, in one list for each part of the product. A mutant is a block of lines:
 //
 //	mutant the eviction has no UID precondition
 //	file   controller/nodeclaim/drain.go
@@ -8,13 +8,14 @@
 //	-      Preconditions: &metav1.Preconditions{UID: &pod.UID},
 //	+
 //
-// It replaces the text of the lines that begin with - by that of the lines that begin with +. The text must be in the
-// file exactly once; indentation does not count. Each line test names a package and, if not all of its tests are
-// needed, which (as go test -run does). Choose a fault that a programmer might really commit and that would do harm,
-// and tests that take seconds.
+// It replaces the text of the lines that begin with - with that of the lines that begin with +. The text must occur
+// in the file exactly once; indentation is ignored. Each test line names a package and, if not all of its tests are
+// needed, a pattern for the tests (as for go test -run). Choose a fault that a programmer might really introduce and
+// that would do harm, and tests that take seconds.
 //
-// The tree is never changed: go test -overlay reads the mutant in the file's place. A mutant that no test notices has
-// survived: write the test. One that does not compile, or whose text is no longer there, is an error of the list.
+// The source tree is never changed: go test -overlay reads the mutant instead of the file. A mutant that no test
+// detects has survived: write a test. A mutant that does not compile, or whose text no longer occurs, is an error in
+// the list.
 package main
 
 import (
@@ -98,7 +99,7 @@ func (r *runner) all(ctx context.Context, ms []mutant, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// text is the verdict in a line, and in some more if somebody has to act.
+// text formats the verdict on one line, followed by details if the mutant survived.
 func (v verdict) text() string {
 	switch {
 	case v.err != nil:
@@ -119,7 +120,7 @@ func (v verdict) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// choose gives the mutants that were asked for. Each is in one tenth of the list; neighbours are in different tenths.
+// choose returns the requested mutants. Each mutant is in one tenth of the list; neighbours are in different tenths.
 func choose(all []mutant, tenth, only string, now time.Time) ([]mutant, error) {
 	pattern, err := regexp.Compile(only)
 	if err != nil {
@@ -146,7 +147,7 @@ func choose(all []mutant, tenth, only string, now time.Time) ([]mutant, error) {
 	return out, nil
 }
 
-// moduleRoot is the folder of the module that this is run in.
+// moduleRoot returns the folder of the current module.
 func moduleRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

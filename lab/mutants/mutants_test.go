@@ -12,7 +12,7 @@ import (
 
 const root = "../.."
 
-// Whoever changes code that a mutant replaces is told here, without running any mutant.
+// A change of code that a mutant replaces fails here, without running any mutant.
 func TestEachMutantCanBePlanted(t *testing.T) {
 	ms, err := readLists()
 	if err != nil {
@@ -88,7 +88,7 @@ func TestEachMutantHasItsTenth(t *testing.T) {
 	}
 }
 
-// The module of this test has one package: a discount that its test looks at, and a loop that ends.
+// The module of this test has one package: a discount, which its test checks, and a loop that ends.
 const (
 	discounts = `package shop
 

@@ -20,22 +20,22 @@ import (
 // runner runs the tests of one module.
 type runner struct {
 	root  string
-	limit time.Duration // of a package's tests on a mutant, without compiling them
+	limit time.Duration // for a package's tests on a mutant, without compilation
 }
 
-// outcome is what tests say of a tree.
+// outcome is the outcome of tests.
 type outcome struct {
 	failed string // the first test that failed; empty if all passed
 	hung   bool   // it did not end in time
 }
 
 const (
-	compileLimit = 20 * time.Minute // of what go test does before the tests, on a busy machine with a cold cache
-	soundLimit   = 20 * time.Minute // of a package's tests without any mutant
+	compileLimit = 20 * time.Minute // for what go test does before the tests, on a busy machine with a cold cache
+	soundLimit   = 20 * time.Minute // for a package's tests without a mutant
 )
 
-// test runs tests of a package on the tree with that overlay, none if it is empty. An error says that the tests could
-// not run.
+// test runs tests of a package on the source tree with the overlay, if there is one. An error means that the tests
+// could not run.
 func (r *runner) test(ctx context.Context, overlay string, t tests, limit time.Duration) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, compileLimit+limit)
 	defer cancel()
@@ -48,7 +48,7 @@ func (r *runner) test(ctx context.Context, overlay string, t tests, limit time.D
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, "./"+t.pkg)...)
 	cmd.Dir = r.root
-	// What the tests start ends with them: all of it is one process group.
+	// The tests and the processes they start form one process group and are killed together.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second
@@ -70,7 +70,7 @@ func (r *runner) test(ctx context.Context, overlay string, t tests, limit time.D
 // event is a line of go test -json; see go doc test2json.
 type event struct{ Action, Test, Output, FailedBuild string }
 
-// read makes an outcome of what go test printed when something failed.
+// read derives the outcome from the output of a failed go test.
 func read(pkg string, stdout []byte, stderr string) (outcome, error) {
 	var out outcome
 	var text strings.Builder
@@ -80,7 +80,7 @@ func read(pkg string, stdout []byte, stderr string) (outcome, error) {
 	for lines.Scan() {
 		var e event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			continue // what a test prints beside its log
+			continue // printed by a test outside its log
 		}
 		text.WriteString(e.Output)
 		switch {
@@ -106,23 +106,23 @@ func read(pkg string, stdout []byte, stderr string) (outcome, error) {
 	return outcome{}, fmt.Errorf("%s failed, but no test of it did:\n%s", pkg, tail(text.String()+stderr))
 }
 
-// tail is the end of what a command printed, enough to see what it was about.
+// tail returns the end of a command's output, long enough to show what went wrong.
 func tail(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return "\t" + strings.Join(lines[max(0, len(lines)-15):], "\n\t")
 }
 
-// verdict is what became of a mutant.
+// verdict is the result of trying a mutant.
 type verdict struct {
 	mutant
 	line int
 	outcome
-	pkg  string // whose tests noticed it
+	pkg  string // whose tests detected the mutant
 	took time.Duration
-	err  error // of the list or of the machine: nothing is known about the mutant
+	err  error // in the list or on the machine: nothing is known about the mutant
 }
 
-// try plants a mutant and runs its tests until one notices.
+// try plants a mutant and runs its tests until one detects it.
 func (r *runner) try(ctx context.Context, m mutant) (v verdict) {
 	start := time.Now()
 	v.mutant = m
@@ -155,7 +155,7 @@ func (r *runner) try(ctx context.Context, m mutant) (v verdict) {
 	return v
 }
 
-// writeOverlay writes the source and what go test -overlay reads to have it in the file's place.
+// writeOverlay writes the source, and the overlay file with which go test reads it in place of the file.
 func writeOverlay(dir, file, source string) (string, error) {
 	planted := filepath.Join(dir, filepath.Base(file))
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {file: planted}})
@@ -166,7 +166,7 @@ func writeOverlay(dir, file, source string) (string, error) {
 	return out, errors.Join(os.WriteFile(planted, []byte(source), 0o600), os.WriteFile(out, overlay, 0o600))
 }
 
-// sound runs the tests of the mutants on the tree as it is: where they fail by themselves, a failure proves nothing.
+// sound runs the mutants' tests on the unmodified source tree: if they fail there, a failure proves nothing.
 func (r *runner) sound(ctx context.Context, ms []mutant) error {
 	for _, t := range merge(ms) {
 		out, err := r.test(ctx, "", t, soundLimit)
@@ -180,7 +180,7 @@ func (r *runner) sound(ctx context.Context, ms []mutant) error {
 	return nil
 }
 
-// merge gives the tests of all mutants, each package once.
+// merge returns the tests of all mutants, with each package once.
 func merge(ms []mutant) []tests {
 	var out []tests
 	for _, m := range ms {
@@ -199,7 +199,7 @@ func merge(ms []mutant) []tests {
 	return out
 }
 
-// by says which test noticed.
+// by returns the test that detected the mutant.
 func (o outcome) by() string {
 	switch {
 	case !o.hung:

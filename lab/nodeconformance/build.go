@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// kubernetes is the module of suite and images.
+// kubernetes is the module of the suite and the images.
 const kubernetes = "k8s.io/kubernetes"
 
-// programs are built from the modules of go.mod, by name.
+// programs maps the names of programs to their packages, in modules of go.mod.
 var programs = map[string]string{
 	"ginkgo": "github.com/onsi/ginkgo/v2/ginkgo", "kubectl": kubernetes + "/cmd/kubectl",
 	"agnhost": kubernetes + "/test/images/agnhost", "nnp": kubernetes + "/test/images/nonewprivs",
 	"sample-apiserver": "k8s.io/sample-apiserver", "etcd": "go.etcd.io/etcd/server/v3",
 }
 
-// build compiles the suite and the programs that it needs.
+// build compiles the suite and the programs it needs.
 func (o options) build(ctx context.Context) error {
 	version, err := o.goTool(ctx, "list", "-m", "-f", "{{.Version}}", kubernetes)
 	if err != nil {
 		return err
 	}
 	version = strings.TrimSpace(version)
-	// Its images and its expectations of kubectl depend on the version that it believes to be of.
+	// The suite's images and its expectations of kubectl depend on the version compiled into it.
 	const in = "-X k8s.io/component-base/version."
 	flags := fmt.Sprintf("-s -w -X k8s.io/client-go/pkg/version.gitVersion=%s "+in+"gitVersion=%[1]s "+in+"gitMajor=1 "+
 		in+"gitMinor=%[2]s", version, strings.Split(version, ".")[1])

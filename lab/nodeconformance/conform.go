@@ -18,8 +18,8 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// furniture selects every pod for a microVM of exactly its size, but two that need nodes of their own: specs ask first
-// whether the cluster has two nodes that take pods.
+// furniture runs every pod in a microVM of exactly its size, except for two that need nodes of their own: specs first
+// check whether the cluster has two schedulable nodes.
 const furniture = `
 apiVersion: nodeless.sh/v1alpha1
 kind: FargateProfile
@@ -42,14 +42,14 @@ spec:
           - {labelSelector: {matchLabels: {app: nodes}}, topologyKey: kubernetes.io/hostname}
 `
 
-// suiteFlags are those of the suite for a cluster that no provider's tools have made.
+// suiteFlags are the suite's flags for a cluster that was not created with a provider's tools.
 var suiteFlags = []string{
 	"--provider=skeleton", "--num-nodes=2", "--allowed-not-ready-nodes=-1", "--minStartupPods=0",
 	"--system-pods-startup-timeout=0s", "--node-os-distro=debian",
 	"--non-blocking-taints=node-role.kubernetes.io/control-plane,eks.amazonaws.com/compute-type",
 }
 
-// conform starts a cluster and runs the wanted specs on it.
+// conform starts a cluster and runs the selected specs on it.
 func (o options) conform(ctx context.Context) error {
 	dir, err := os.MkdirTemp("", "nodeconform-")
 	if err != nil {
@@ -82,7 +82,7 @@ func (o options) conform(ctx context.Context) error {
 	return o.judge()
 }
 
-// end ends the cluster, and its microVMs, which would go on without it.
+// end stops the cluster and its microVMs, which would keep running without it.
 func (o options) end(up *process.Process, data string) {
 	up.Stop(time.Minute)
 	c := exec.Command(o.nodeless, "down", "--data-dir", data, "--wipe") //nolint:noctx // also after Ctrl-C
@@ -107,7 +107,7 @@ func (o options) furnish(ctx context.Context, kubeconfig string) error {
 	return nil
 }
 
-// wanted returns a regular expression for the wanted specs, and how many there are.
+// wanted returns a regular expression for the selected specs, and their number.
 func (o options) wanted(ctx context.Context) (focus string, n int, err error) {
 	list := o.path("list.json")
 	c := exec.CommandContext(ctx, o.path("e2e.test"), "--ginkgo.dry-run", "--ginkgo.focus="+o.focus,
@@ -139,11 +139,11 @@ func (o options) inPart(text string) bool {
 		return true
 	}
 	h := fnv.New32a()
-	_, _ = h.Write([]byte(text)) // a hash never fails
+	_, _ = h.Write([]byte(text)) // never fails
 	return int(h.Sum32()%uint32(o.parts))+1 == o.part
 }
 
-// suite runs the specs. That some fail is no error here.
+// suite runs the specs. Failed specs are not an error here.
 func (o options) suite(ctx context.Context, kubeconfig, focus string) error {
 	log, err := os.Create(o.path("e2e.log"))
 	if err != nil {
@@ -180,7 +180,7 @@ func readReport(path string) (all types.SpecReports, err error) {
 	return all, nil
 }
 
-// judge prints what failed, and fails if a spec did that is not expected to.
+// judge prints the failures. It returns an error if a spec failed that is not expected to.
 func (o options) judge() error {
 	reports, err := readReport(o.path("report.json"))
 	if err != nil {
@@ -216,7 +216,7 @@ func (o options) judge() error {
 	return nil
 }
 
-// short is the beginning of a text, in one line.
+// short returns the beginning of a text, on one line.
 func short(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > 400 {

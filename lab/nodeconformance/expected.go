@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// expected.tsv has lines of: a regular expression, and why the specs whose texts match fail.
+// expected.tsv has lines of: a regular expression, and why the specs whose texts match it fail.
 //
 //go:embed expected.tsv
 var expected string
 
-// expectation returns why a spec is expected to fail, "" if it is not.
+// expectation returns why a spec is expected to fail, or "" if it is not.
 func expectation(text string) string {
 	for line := range strings.Lines(expected) {
 		pattern, why, ok := strings.Cut(strings.TrimRight(line, "\n"), "\t")

@@ -13,26 +13,26 @@ import (
 	"k8s.io/kubernetes/test/utils/image"
 )
 
-// testImage is an image of the suite, and what it is made of here.
+// testImage is an image of the suite, and what it is assembled from.
 type testImage struct {
 	ids      []image.ImageID
-	files    map[string]string // by path in the image: the programs that build has made, and files of the module
+	files    map[string]string // by path in the image: programs from build, and files of the module
 	content  map[string]string // other files, by path
-	programs []string          // of this machine, with the libraries that they need
-	setuid   string            // a file that is
+	programs []string          // of this machine, with the libraries they need
+	setuid   string            // path of a setuid program
 	flags    []string          // of nodeless image build
 }
 
-// shell are the programs that the suite's scripts call beside busybox's, in images that have them.
+// shell are the programs other than busybox's that the suite's scripts call, in images that have them.
 var shell = []string{"bash", "curl", "dig", "getent", "nc", "ip"}
 
-// passwd has the user and the group that the suite expects in agnhost.
+// passwd has the users and groups that the suite expects in agnhost.
 var passwd = map[string]string{
 	"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nuser-defined-in-image:x:1000:1000::/home:/bin/sh\n",
 	"etc/group": "root:x:0:\nuser-defined-in-image:x:1000:\n" +
 		"group-defined-in-image:x:50000:user-defined-in-image\n",
 	"etc/nsswitch.conf": "hosts: files dns\n",
-	// An image volume's test reads it.
+	// The test of image volumes reads this file.
 	"etc/os-release": "NAME=\"Alpine Linux\"\nID=alpine\n",
 }
 
@@ -61,7 +61,7 @@ var testImages = []testImage{
 		flags: []string{"--entrypoint", "/usr/local/bin/etcd"},
 	},
 	{ids: []image.ImageID{image.Pause}, files: map[string]string{"agnhost": "agnhost"}, flags: agnhost("pause")},
-	// with bash, since the shell of Debian's busybox drops variables whose names are no identifiers
+	// with bash, since the shell of Debian's busybox drops variables whose names are not identifiers
 	{ids: []image.ImageID{image.BusyBox}, content: passwd, programs: []string{"bash"}, flags: []string{"--", "sh"}},
 	{ids: []image.ImageID{image.NonRoot}, content: passwd, flags: []string{"--user", "1234", "--", "sh"}},
 	{ids: []image.ImageID{image.GlibcDnsTesting}, content: passwd, programs: shell, flags: []string{"--", "sh"}},
@@ -76,7 +76,7 @@ var testImages = []testImage{
 	},
 }
 
-// webServer is an image with a file to serve, of which the suite reads the name of a picture.
+// webServer returns an image that serves a file, in which the suite reads the name of a picture.
 func webServer(id image.ImageID, name string) testImage {
 	return testImage{
 		ids: []image.ImageID{id}, content: map[string]string{
@@ -115,7 +115,7 @@ func (o options) makeImages(ctx context.Context, dataDir string) error {
 	return nil
 }
 
-// assemble makes the image's root file system.
+// assemble creates the image's root file system.
 func (i testImage) assemble(dir, built, module string) error {
 	for _, d := range []string{"bin", "etc", "home", "root", "tmp", "uploads", "usr/bin", "usr/local/bin", "var"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -164,7 +164,7 @@ func (i testImage) assemble(dir, built, module string) error {
 	return nil
 }
 
-// relink makes links to a program below dir lead to its place in the image.
+// relink makes links to a program below dir point to its path in the image.
 func relink(links, dir string) error {
 	entries, err := os.ReadDir(links)
 	if err != nil {
@@ -174,7 +174,7 @@ func relink(links, dir string) error {
 		path := filepath.Join(links, e.Name())
 		to, err := os.Readlink(path)
 		if err != nil {
-			continue // no link
+			continue // not a link
 		}
 		if err := errors.Join(os.Remove(path), os.Symlink(strings.TrimPrefix(to, dir), path)); err != nil {
 			return err
@@ -183,8 +183,8 @@ func relink(links, dir string) error {
 	return nil
 }
 
-// copyProgram copies a program of this machine with its libraries. One that is missing is left out: the specs that
-// need it fail.
+// copyProgram copies a program of this machine with its libraries. It skips a missing program; the specs that need it
+// fail.
 func copyProgram(name, dir string) error {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -198,7 +198,7 @@ func copyProgram(name, dir string) error {
 	if err := copyFile(path, target); err != nil {
 		return err
 	}
-	out, _ := exec.Command("ldd", path).Output() // a static program has none
+	out, _ := exec.Command("ldd", path).Output() // fails for a static program, which has none
 	for word := range strings.FieldsSeq(string(out)) {
 		if !strings.HasPrefix(word, "/") {
 			continue
@@ -207,7 +207,7 @@ func copyProgram(name, dir string) error {
 			return err
 		}
 	}
-	if name == "bash" { // scripts of the suite are written for it
+	if name == "bash" { // the suite's scripts are written for it
 		link := filepath.Join(dir, "bin/sh")
 		_ = os.Remove(link)
 		return errors.Join(os.Symlink("/usr/bin/bash", link), os.Symlink("/usr/bin/bash", filepath.Join(dir, "bin/bash")))

@@ -23,10 +23,10 @@ type options struct {
 	limit          time.Duration
 }
 
-// defaultFocus are the specs that every node has to pass, and those of Kubernetes' conformance programme.
+// defaultFocus selects the specs that every node must pass, and those of Kubernetes' conformance programme.
 const defaultFocus = `\[NodeConformance\]|\[Conformance\]`
 
-// defaultSkip are specs that change the whole cluster, take long, or ask for what a cluster need not have.
+// defaultSkip excludes specs that change the whole cluster, take long, or need optional features.
 const defaultSkip = `\[Serial\]|\[Disruptive\]|\[Slow\]|\[Feature:`
 
 func main() { process.Main("nodeconform", run) }

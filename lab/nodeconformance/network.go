@@ -11,11 +11,11 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// insideVariable is set in the process that is in a network namespace of its own.
+// insideVariable is set in the process that runs in its own network namespace.
 const insideVariable = "NODECONFORM_INSIDE"
 
-// enterOwnNetwork runs this program again in a network of its own, where nothing but the cluster is: what is sent to
-// the addresses of simulated nodes does not leave the machine.
+// enterOwnNetwork runs this program again in its own network namespace, which contains only the cluster: packets to
+// the addresses of simulated nodes do not leave the machine.
 func enterOwnNetwork(ctx context.Context, args []string) error {
 	if os.Geteuid() != 0 {
 		return errors.New("microVMs reach each other over a bridge, which only root may make: run it as root")
@@ -35,17 +35,17 @@ func enterOwnNetwork(ctx context.Context, args []string) error {
 	return nil
 }
 
-// furnishNetwork makes the own network usable.
+// furnishNetwork sets up the network namespace.
 func furnishNetwork() error {
 	if err := process.RaiseLoopback(); err != nil {
 		return err
 	}
-	// Simulated nodes have no kube-proxy: their node ports are this instance's.
+	// Simulated nodes have no kube-proxy: this machine serves their node ports.
 	if out, err := exec.Command("ip", "route", "add", "local", nodes, "dev", "lo").CombinedOutput(); err != nil {
 		return fmt.Errorf("take the addresses of simulated nodes: %w: %s", err, out)
 	}
 	return nil
 }
 
-// nodes are the addresses of the subnets in which the region has nodes.
+// nodes is the range of the subnets in which the region has nodes.
 const nodes = "10.0.0.0/13"

@@ -2,7 +2,8 @@
 
 package main
 
-// What the suite's test program, the programs of its images and the runner import: go.mod and go.sum have to hold it.
+// The imports of the suite's test program, of the programs in its images and of the runner: go.mod and go.sum must
+// contain them.
 import (
 	_ "github.com/onsi/ginkgo/v2/ginkgo"
 	_ "go.etcd.io/etcd/server/v3"

@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// balance counts the verdicts of each plugin, where it had something to decide.
+// balance counts each plugin's verdicts on the cases where it had something to decide.
 type balance struct {
-	of      [][3]int // by judges, then by verdict
+	of      [][3]int // by plugin, as in judges, then by verdict
 	allowed int
 	cases   int
 }
@@ -31,7 +31,8 @@ func (b *balance) add(c *Case, node int, j judgement) {
 	}
 }
 
-// decides reports whether the plugin had to look: some speak of every pod and node, one of no pod that it lets pass.
+// decides reports whether the plugin had something to decide. Some plugins give a verdict on every pod and node, and
+// VolumeRestrictions on no pod that it accepts.
 func decides(plugin string, c *Case, n *corev1.Node, v verdict) bool {
 	switch plugin {
 	case names.NodeUnschedulable:

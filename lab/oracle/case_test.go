@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 )
 
-// Case is a cluster and a pod that waits.
+// Case is a cluster and a pending pod.
 type Case struct {
 	Pod        *corev1.Pod                     `json:"pod"`
 	Nodes      []*corev1.Node                  `json:"nodes"`
@@ -22,9 +23,13 @@ type Case struct {
 	Volumes    []*corev1.PersistentVolume      `json:"volumes,omitempty"`
 	Classes    []*storagev1.StorageClass       `json:"classes,omitempty"`
 	CSINodes   []*storagev1.CSINode            `json:"csiNodes,omitempty"`
+
+	DeviceClasses  []*resourcev1.DeviceClass   `json:"deviceClasses,omitempty"`
+	Slices         []*resourcev1.ResourceSlice `json:"slices,omitempty"`
+	ResourceClaims []*resourcev1.ResourceClaim `json:"resourceClaims,omitempty"`
 }
 
-// YAML is the case for a person, and for testdata.
+// YAML formats the case for people, and for testdata.
 func (c *Case) YAML() string {
 	data, err := yaml.Marshal(c)
 	if err != nil {
@@ -41,14 +46,14 @@ func (c *Case) YAML() string {
 	return string(data)
 }
 
-// noise are fields that the API types write though nobody set them.
+// noise are fields that are marshalled although they were not set.
 var noise = []string{
 	"nodeInfo", "daemonEndpoints", "lastProbeTime", "lastTransitionTime", "lastHeartbeatTime", "image", "imageID",
 	"lastState",
 	"ready", "restartCount", "state", "creationTimestamp",
 }
 
-// tidy leaves out noise and what is empty where that says nothing.
+// tidy removes noise, and empty values that mean nothing.
 func tidy(tree any) {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -67,7 +72,7 @@ func tidy(tree any) {
 	}
 }
 
-// feature is a group of rules that a case is about.
+// feature is a group of rules that a case tests.
 type feature int
 
 const (
@@ -78,22 +83,24 @@ const (
 	spread
 	ports
 	volumes
+	claimed
 	features
 )
 
-// gen makes one case.
+// gen generates one case.
 type gen struct {
 	*rand.Rand
 	on     [features]bool
 	c      *Case
 	nextID int
+	taken  map[string]bool // devices in use
 }
 
 func (g *gen) chance(p float64) bool { return g.Float64() < p }
 
 func pick[T any](g *gen, from ...T) T { return from[g.IntN(len(from))] }
 
-// some are up to most of from, in their order.
+// some returns up to most elements of from, in their order.
 func some[T any](g *gen, most int, from ...T) []T {
 	var out []T
 	for i, v := range from {
@@ -109,9 +116,9 @@ func (g *gen) id(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, g.nextID)
 }
 
-// generate makes the case with the number; equal seeds and numbers give equal cases.
+// generate returns the case with the number; equal seeds and numbers give equal cases.
 func generate(seed, number uint64) *Case {
-	g := &gen{Rand: rand.New(rand.NewPCG(seed, number)), c: &Case{}}
+	g := &gen{Rand: rand.New(rand.NewPCG(seed, number)), c: &Case{}, taken: map[string]bool{}}
 	g.on[g.IntN(int(features))] = true
 	for f := range g.on {
 		g.on[f] = g.on[f] || g.chance(0.18)
@@ -125,6 +132,9 @@ func generate(seed, number uint64) *Case {
 	if g.on[volumes] {
 		g.storage()
 	}
+	if g.on[claimed] {
+		g.devices()
+	}
 	bound := g.IntN(8)
 	if g.on[spread] {
 		bound += g.IntN(6)
@@ -132,9 +142,15 @@ func generate(seed, number uint64) *Case {
 	for range bound {
 		p := g.pod(g.id("p"), true)
 		p.Spec.NodeName = pick(g, g.c.Nodes...).Name
+		if g.on[claimed] && g.chance(0.6) {
+			g.allocate(p)
+		}
 		g.c.Pods = append(g.c.Pods, p)
 	}
 	g.c.Pod = g.pod("pending", false)
+	if g.on[claimed] {
+		g.claimDevices(g.c.Pod)
+	}
 	if g.chance(0.3) {
 		g.siblings()
 	}
@@ -142,13 +158,14 @@ func generate(seed, number uint64) *Case {
 	return g.c
 }
 
-// siblings are pods like the one that waits which have their places already.
+// siblings adds bound pods like the pending one.
 func (g *gen) siblings() {
 	for range 1 + g.IntN(3) {
 		p := g.c.Pod.DeepCopy()
 		p.Name = g.id("sibling")
 		p.UID = types.UID(p.Name)
 		p.Spec.NodeName = pick(g, g.c.Nodes...).Name
+		p.Spec.ResourceClaims, p.Status.ResourceClaimStatuses = nil, nil
 		g.c.Pods = append(g.c.Pods, p)
 	}
 }
@@ -172,7 +189,7 @@ const (
 	storage    = "ebs.csi.aws.com"
 	files      = "efs.csi.aws.com"
 
-	zoneOfEBS = "topology.ebs.csi.aws.com/zone" // what the driver calls the zone; it labels the nodes it runs on
+	zoneOfEBS = "topology.ebs.csi.aws.com/zone" // the driver's key for the zone, a label of the nodes it runs on
 )
 
 func (g *gen) node(name string) *corev1.Node {

@@ -19,11 +19,11 @@ import (
 // claim is the same case in the engine's terms.
 type claim struct {
 	snapshot *model.Snapshot
-	pending  int   // shape
-	nodes    []int // index in the snapshot of each node of the case
+	pending  int   // the pod's shape
+	nodes    []int // each node's index in the snapshot
 }
 
-// translate is what controller/cluster and controller/translate make of the case. The objects arrive in any order.
+// translate converts the case with controller/cluster and controller/translate. The objects arrive in random order.
 func translate(c *Case, order *rand.Rand) *claim {
 	var objects []client.Object
 	objects = add(objects, c.Namespaces)
@@ -33,6 +33,9 @@ func translate(c *Case, order *rand.Rand) *claim {
 	objects = add(objects, c.Volumes)
 	objects = add(objects, c.Classes)
 	objects = add(objects, c.CSINodes)
+	objects = add(objects, c.DeviceClasses)
+	objects = add(objects, c.Slices)
+	objects = add(objects, c.ResourceClaims)
 	objects = append(objects, c.Pod)
 	order.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	w := cluster.New(cluster.Options{})
@@ -47,8 +50,8 @@ func translate(c *Case, order *rand.Rand) *claim {
 	return out
 }
 
-// stayed is the snapshot with the pods of nodes that go where they are: we plan their next places and count them
-// there, while the scheduler counts them where they are until they end.
+// stayed returns the snapshot with the pods of nodes being removed where they still run. The engine plans their next
+// nodes and counts them there, while the scheduler counts them on their current node until they end.
 func stayed(s *model.Snapshot) *model.Snapshot {
 	out := *s
 	out.Nodes, out.Pending = slices.Clone(s.Nodes), nil
@@ -76,7 +79,7 @@ func add[T client.Object](objects []client.Object, more []T) []client.Object {
 	return objects
 }
 
-// judged is what engine/check says of a plan that puts the pod onto the node, "" if it has nothing against it.
+// judged returns what engine/check objects to in a plan that places the pod on the node, or "".
 func (c *claim) judged(node int) string {
 	plan := model.Plan{Placements: []model.Placement{{
 		Pod:  c.snapshot.Pending[0].PodKey,
@@ -89,19 +92,19 @@ func (c *claim) judged(node int) string {
 	return strings.Join(out, "; ")
 }
 
-// way is how the pods come to their nodes in the rules' state: it makes no difference.
+// way is how the rules' state is built up, which must make no difference.
 type way int
 
 const (
-	there    way = iota // they are there from the beginning
-	bound               // they are bound one by one
-	asked               // the same, and the question was asked before
-	returned            // pods came and went again
-	joined              // the nodes joined one by one
+	there    way = iota // the pods are on their nodes from the beginning
+	bound               // the pods are bound one by one
+	asked               // the same, with a query before
+	returned            // pods are bound and unbound again
+	joined              // the nodes are added one by one
 	ways
 )
 
-// state is the rules' state of the case.
+// state returns the rules' state of the case.
 func (c *claim) state(w way) *rules.State {
 	if w == there {
 		return rules.NewState(c.snapshot)
@@ -151,23 +154,25 @@ func (c *claim) state(w way) *rules.State {
 	return st
 }
 
-// of are the plugins that a rule speaks for.
+// of maps a rule to the plugins that it models.
 var of = map[model.Rule][]string{
-	model.RuleTaint:        {names.NodeUnschedulable, names.TaintToleration},
-	model.RuleRequirement:  {names.NodeName, names.NodeAffinity},
-	model.RuleResource:     {names.NodeResourcesFit},
-	model.RuleHostPort:     {names.NodePorts},
-	model.RuleVolume:       {names.VolumeBinding, names.VolumeZone},
-	model.RuleVolumeLimit:  {names.NodeVolumeLimits},
-	model.RuleVolumeInUse:  {names.VolumeRestrictions},
-	model.RuleBlocked:      {names.VolumeBinding, names.VolumeZone, names.VolumeRestrictions, names.NodeVolumeLimits},
+	model.RuleTaint:       {names.NodeUnschedulable, names.TaintToleration},
+	model.RuleRequirement: {names.NodeName, names.NodeAffinity},
+	model.RuleResource:    {names.NodeResourcesFit, names.DynamicResources},
+	model.RuleHostPort:    {names.NodePorts},
+	model.RuleVolume:      {names.VolumeBinding, names.VolumeZone, names.DynamicResources},
+	model.RuleVolumeLimit: {names.NodeVolumeLimits},
+	model.RuleVolumeInUse: {names.VolumeRestrictions},
+	model.RuleBlocked: {
+		names.VolumeBinding, names.VolumeZone, names.VolumeRestrictions, names.NodeVolumeLimits, names.DynamicResources,
+	},
 	model.RuleSpread:       {names.PodTopologySpread},
 	model.RuleAffinity:     {names.InterPodAffinity},
-	model.RuleAntiAffinity: {names.InterPodAffinity},
-	model.RuleUnmodelled:   {names.NodeAffinity}, // terms that cannot be read match no node
+	model.RuleAntiAffinity: {names.InterPodAffinity, names.VolumeRestrictions},
+	model.RuleUnmodelled:   {names.NodeAffinity}, // invalid terms match no node
 }
 
-// disagreement is what is wrong with a rule in the light of the truth, "" if nothing is.
+// disagreement describes what is wrong with a rule given the truth, "" if nothing is.
 func disagreement(rule model.Rule, true judgement) string {
 	switch {
 	case rule == "" && true.allowed():

@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// asMeant is the pod with the namespaces that its namespaceSelectors choose written out.
+// asMeant returns the pod with the namespaces that its namespaceSelectors match written out.
 //
-// kube-scheduler v1.36.2 means to do that itself: mergeAffinityTermNamespacesIfNotEmpty (plugin InterPodAffinity)
-// adds the names and then sets the selector to nothing, but in a copy of the term. So a selector that is content with
-// a label's absence (NotIn, DoesNotExist) still chooses every namespace for the pod that waits. The rules do as the
-// documentation says.
+// kube-scheduler v1.36.2 is meant to do that itself: mergeAffinityTermNamespacesIfNotEmpty (plugin InterPodAffinity)
+// adds the names and then clears the selector, but in a copy of the term. So a selector that is satisfied by a
+// label's absence (NotIn, DoesNotExist) still matches every namespace for the pending pod. The rules follow the
+// documentation.
 func asMeant(pod *corev1.Pod, namespaces []*corev1.Namespace) *corev1.Pod {
 	a := pod.Spec.Affinity
 	if a == nil || a.PodAffinity == nil && a.PodAntiAffinity == nil {
@@ -46,12 +46,12 @@ func nameNamespaces(terms []corev1.PodAffinityTerm, namespaces []*corev1.Namespa
 			}
 		}
 		if t.NamespaceSelector = nil; len(t.Namespaces) == 0 {
-			t.Namespaces = []string{"none"} // without any it would be about the pod's own
+			t.Namespaces = []string{"none"} // an empty list would mean the pod's own namespace
 		}
 	}
 }
 
-// When this fails the scheduler has been repaired: asMeant can go.
+// When this fails the scheduler has been fixed, and asMeant can be removed.
 func TestKubeSchedulerStillForgetsNamespaces(t *testing.T) {
 	c := generate(1, 1)
 	label := func(ns *corev1.Namespace) { ns.Labels = map[string]string{"team": "red"} }

@@ -21,8 +21,8 @@ const (
 	maxFailures = 200 // of a worker
 )
 
-// TestRulesAgreeWithKubeScheduler runs cases of a fixed seed and of a fresh one, which is printed. ORACLE_N is the
-// number of (cluster, pod, node) cases of each, ORACLE_SEED the seed to use alone.
+// TestRulesAgreeWithKubeScheduler runs cases of a fixed seed and of a new one, which it prints. ORACLE_N is the
+// number of (cluster, pod, node) cases for each seed, ORACLE_SEED the only seed to use.
 func TestRulesAgreeWithKubeScheduler(t *testing.T) {
 	n := 20_000
 	if text := os.Getenv("ORACLE_N"); text != "" {
@@ -123,12 +123,12 @@ func (t *truth) try(c *Case, tally *balance) (failure, bool) {
 	return claim.compareCheck(c, verdicts)
 }
 
-// compare compares the rules' state, made in one of the ways.
+// compare compares the rules' state, built in one of the ways, with the verdicts.
 func (c *claim) compare(of *Case, w way, verdicts []judgement) (failure, bool) {
 	st := c.state(w)
 	for i, node := range of.Nodes {
 		if node.DeletionTimestamp != nil {
-			continue // the scheduler does not know that the node goes; we do
+			continue // the scheduler does not know that the node is being removed; we do
 		}
 		rule := st.Allows(c.pending, c.nodes[i])
 		if wrong := disagreement(rule, verdicts[i]); wrong != "" {
@@ -144,7 +144,7 @@ func (c *claim) compare(of *Case, w way, verdicts []judgement) (failure, bool) {
 	return failure{}, false
 }
 
-// compareCheck compares the independent judge.
+// compareCheck compares engine/check with the verdicts.
 func (c *claim) compareCheck(of *Case, verdicts []judgement) (failure, bool) {
 	for i, node := range of.Nodes {
 		if node.DeletionTimestamp != nil {
@@ -161,7 +161,7 @@ func (c *claim) compareCheck(of *Case, verdicts []judgement) (failure, bool) {
 	return failure{}, false
 }
 
-// What was found on the way: each file is a case on which truth and claim once disagreed.
+// Each file is a case on which truth and claim once disagreed.
 func TestRegressions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// planted are bugs as they happen: something of the cluster is forgotten, or taken for something else.
+// planted are typical bugs: something in the cluster is forgotten, or mistaken for something else.
 var planted = map[string]func(n *model.Node, s *model.Shape){
 	"init containers":    func(n *model.Node, s *model.Shape) { n.Used[model.CPU] = n.Used[model.CPU] * 9 / 10 },
 	"the number of pods": func(n *model.Node, s *model.Shape) { n.Allocatable[model.Pods]++ },
@@ -113,7 +113,7 @@ func terms(s *model.Shape, change func(*model.Selector)) {
 	each(s.AntiAffinity, func(t *model.PodTerm) { change(&t.Pods) })
 }
 
-// Cases that would not notice a bug prove nothing: each of these is noticed soon.
+// Cases that would miss a bug prove nothing: each of these bugs is found quickly.
 func TestPlantedBugsAreSeen(t *testing.T) {
 	const clusters, often = 4000, 3
 	truth := newTruth(t)

@@ -10,7 +10,8 @@ import (
 
 var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 
-// pod is a pod with the constraints that the case is about. Bound pods have fewer: only what others can see of them.
+// pod returns a pod with the constraints that the case tests. Bound pods have fewer: only those that affect other
+// pods.
 func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Namespace: pick(g, "default", "default", "blue", "green"), UID: types.UID(name),
@@ -59,7 +60,7 @@ func (g *gen) pod(name string, bound bool) *corev1.Pod {
 	return p
 }
 
-// prefer adds what never forbids anything.
+// prefer adds preferences, which never forbid anything.
 func (g *gen) prefer(p *corev1.Pod) {
 	a := affinity(p)
 	a.NodeAffinity = &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 50, Preference: g.nodeTerm()}}}
@@ -119,7 +120,7 @@ func (g *gen) nodeTerm() corev1.NodeSelectorTerm {
 		t.MatchExpressions = append(t.MatchExpressions, g.nodeRequirement())
 	}
 	if n := len(t.MatchExpressions); n > 0 && g.chance(0.25) {
-		// A second opinion on the same key: contradictions, "Exists and NotIn", bounds from both sides.
+		// A second requirement on the same key: contradictions, "Exists and NotIn", bounds from both sides.
 		r := g.nodeRequirement()
 		for r.Key != t.MatchExpressions[0].Key {
 			r = g.nodeRequirement()
@@ -167,7 +168,7 @@ func (g *gen) nodeRequirement() corev1.NodeSelectorRequirement {
 			r.Values = []string{pick(g, values...)}
 		}
 		if g.chance(0.03) {
-			r.Values = append(r.Values, "no label value!") // the API takes it; the scheduler cannot read the term
+			r.Values = append(r.Values, "no label value!") // the API server accepts it; the scheduler cannot parse the term
 		}
 	}
 	return r
@@ -291,7 +292,7 @@ func (g *gen) spread(p *corev1.Pod) {
 		}
 		if c.LabelSelector != nil && g.chance(0.2) {
 			c.MatchLabelKeys = []string{pick(g, "track", "version")}
-			if g.chance(0.7) { // pods made before Kubernetes 1.34 are as they were
+			if g.chance(0.7) { // pods created before Kubernetes 1.34 are unmerged
 				merge(c.LabelSelector, c.MatchLabelKeys, metav1.LabelSelectorOpIn, p.Labels)
 			}
 		}
@@ -299,7 +300,7 @@ func (g *gen) spread(p *corev1.Pod) {
 	}
 }
 
-// keepToSomeNodes gives the pod a node affinity that leaves domains out.
+// keepToSomeNodes gives the pod a node affinity that excludes domains.
 func (g *gen) keepToSomeNodes(p *corev1.Pod) {
 	key := pick(g, corev1.LabelTopologyZone, corev1.LabelHostname, rack)
 	value := map[string]string{

@@ -6,7 +6,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// quantities are parsed once: parsing would take most of the time.
+// quantities caches parsed quantities: parsing would take most of the time.
 var quantities = map[string]resource.Quantity{}
 
 func init() {
@@ -89,7 +89,7 @@ func (g *gen) container(name string) corev1.Container {
 	return c
 }
 
-// containers gives the pod its containers, and what else asks for resources.
+// containers gives the pod its containers, and its other resource requests.
 func (g *gen) containers(p *corev1.Pod, bound bool) {
 	p.Spec.Containers = []corev1.Container{g.container("main")}
 	if g.chance(0.2) {
@@ -123,7 +123,7 @@ func (g *gen) containers(p *corev1.Pod, bound bool) {
 	}
 }
 
-// podLevel gives the pod resources of its own, not less than its containers'.
+// podLevel gives the pod resources of its own, no less than its containers'.
 func (g *gen) podLevel(p *corev1.Pod) {
 	sum := resourcehelper.AggregateContainerRequests(p, resourcehelper.PodResourcesOptions{})
 	p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{}}
@@ -137,7 +137,8 @@ func (g *gen) podLevel(p *corev1.Pod) {
 	}
 }
 
-// resize makes the pod one whose container is being resized in place: what it has is not what it asks for.
+// resize makes the pod one whose container is being resized in place: its allocated resources differ from its
+// requests.
 func (g *gen) resize(p *corev1.Pod) {
 	had := corev1.ResourceList{"cpu": q(pick(g, "100m", "1", "1500m")), "memory": q(pick(g, "512Mi", "1Gi"))}
 	c := &p.Spec.Containers[0]

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// needed are fields without which an object would not be one that the API server takes.
+// needed are the fields without which the API server would reject an object.
 var needed = []string{
 	"metadata", "name", "namespace", "uid", "spec", "status", "key", "operator", "topologyKey", "maxSkew",
 	"whenUnsatisfiable",
@@ -23,13 +24,16 @@ var needed = []string{
 	"kubernetes.io/hostname", "matchLabelKeys", "mismatchLabelKeys", "drivers", "nodeID", "count", "claimRef",
 	"allocatedResources", "pod", "nodes",
 	"kubernetes.io/metadata.name", "ownerReferences", "value", "hostPort", "kind",
+	"resourceClaimName", "resourceClaimTemplateName", "resourceClaimStatuses", "requests", "exactly", "deviceClassName",
+	"allocationMode", "nodeSelector", "generation", "resourceSliceCount", "pool", "device", "request", "results", "cel",
+	"expression",
 }
 
-// shrink is the smallest case that still fails, found by leaving out parts one by one.
+// shrink returns the smallest case that still fails, found by removing parts one by one.
 func shrink(c *Case, fails func(*Case) bool) *Case {
 	data, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // API objects always marshal
+		panic(err) // API objects can always be marshalled
 	}
 	for {
 		smaller := attempt(data, func(data []byte) bool {
@@ -47,7 +51,8 @@ func shrink(c *Case, fails func(*Case) bool) *Case {
 	}
 }
 
-// plausible reports whether a part was left out that never is without another: labels with an old and a new name.
+// plausible reports whether no part was removed that never occurs without another, such as one of a label's old and
+// new names.
 func plausible(c *Case) bool {
 	if slices.ContainsFunc(c.CSINodes,
 		func(n *storagev1.CSINode) bool { return n.Annotations[corev1.MigratedPluginsAnnotationKey] == "" }) {
@@ -56,13 +61,29 @@ func plausible(c *Case) bool {
 	if slices.ContainsFunc(c.Volumes, takenOver) && len(c.CSINodes) < len(c.Nodes) {
 		return false
 	}
+	if slices.ContainsFunc(c.ResourceClaims, func(d *resourcev1.ResourceClaim) bool {
+		return len(d.Spec.Devices.Requests) == 0 || d.Status.Allocation != nil && !held(c, d)
+	}) {
+		return false
+	}
 	return !slices.ContainsFunc(c.Nodes, func(n *corev1.Node) bool {
 		return n.Labels[betaOS] != n.Labels[corev1.LabelOSStable] || n.Labels[zoneOfEBS] != n.Labels[corev1.LabelTopologyZone]
 	})
 }
 
-// attempt leaves out one part, those nearer to the root first, and gives the first result that still fails, nil if
-// none does.
+// held reports whether a pod uses the devices of an allocated claim: nothing else keeps them.
+func held(c *Case, claim *resourcev1.ResourceClaim) bool {
+	return slices.ContainsFunc(c.Pods, func(p *corev1.Pod) bool {
+		return p.Namespace == claim.Namespace && slices.ContainsFunc(p.Spec.ResourceClaims, func(u corev1.PodResourceClaim) bool {
+			return u.ResourceClaimName != nil && *u.ResourceClaimName == claim.Name
+		}) && slices.ContainsFunc(claim.Status.ReservedFor, func(r resourcev1.ResourceClaimConsumerReference) bool {
+			return r.Resource == "pods" && r.UID == p.UID
+		})
+	})
+}
+
+// attempt removes one part, trying those nearer to the root first, and returns the first result that still fails, or
+// nil.
 func attempt(data []byte, fails func([]byte) bool) []byte {
 	var root any
 	if err := json.Unmarshal(data, &root); err != nil {
@@ -90,7 +111,7 @@ func attempt(data []byte, fails func([]byte) bool) []byte {
 	return nil
 }
 
-// part is a value in a tree of JSON; put replaces it.
+// part is a value in a JSON tree; put replaces it.
 type part struct {
 	value any
 	put   func(any)
@@ -111,7 +132,7 @@ func (p part) parts() []part {
 	return out
 }
 
-// without tries the tree without each member of p in turn, and leaves it as it was if none of that fails.
+// without tries the tree without each member of p in turn, and restores it if none of these fails.
 func (p part) without(try func() bool) bool {
 	switch v := p.value.(type) {
 	case map[string]any:

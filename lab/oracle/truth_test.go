@@ -23,29 +23,29 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// judges are the plugins whose word is the truth, in the scheduler's order.
+// judges are the plugins that define the truth, in the scheduler's order.
 var judges = []string{
 	names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 	names.NodeResourcesFit, names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
-	names.PodTopologySpread, names.InterPodAffinity,
+	names.PodTopologySpread, names.InterPodAffinity, names.DynamicResources,
 }
 
-// verdict is what one plugin says of the pod and a node.
+// verdict is one plugin's verdict on the pod and a node.
 type verdict int
 
 const (
-	indifferent verdict = iota // the plugin has nothing to say of this pod
+	indifferent verdict = iota // the plugin has no verdict on this pod
 	accepts
 	rejects
 )
 
-// judgement is what all plugins say, by judges.
+// judgement holds the verdicts of all plugins, indexed as in judges.
 type judgement []verdict
 
 // allowed reports whether no plugin rejects.
 func (j judgement) allowed() bool { return j.rejectedBy("") == "" }
 
-// rejectedBy is the first plugin that rejects, only among the wanted one if it is not "".
+// rejectedBy returns the first plugin that rejects, considering only the wanted one if it is not "".
 func (j judgement) rejectedBy(want string) string {
 	for i, v := range j {
 		if v == rejects && (want == "" || want == judges[i]) {
@@ -68,14 +68,15 @@ func (j judgement) String() string {
 	return out
 }
 
-// truth runs the plugins. One is for one goroutine.
+// truth runs the plugins. It must not be used concurrently.
 type truth struct {
 	ctx      context.Context
 	snapshot *schedulercache.Snapshot
-	whole    framework.Framework // of all plugins, to see that they are called as the scheduler does
-	plugins  []fwk.Plugin        // by judges
+	whole    framework.Framework // all plugins together, to check that they are called as the scheduler calls them
+	plugins  []fwk.Plugin        // indexed as in judges
 	stores   stores
-	literal  bool // the pod as it is: see asMeant
+	devices  *draManager
+	literal  bool // the pod unchanged: see asMeant
 }
 
 // stores are the informers' caches; the informers themselves never run.
@@ -83,7 +84,7 @@ type stores struct {
 	namespaces, claims, volumes, classes, csiNodes cache.Indexer
 }
 
-// lister is the snapshot of the case at hand.
+// lister is the snapshot of the current case.
 type lister struct{ t *truth }
 
 func (l lister) NodeInfos() fwk.NodeInfoLister           { return l.t.snapshot.NodeInfos() }
@@ -95,7 +96,7 @@ func newTruth(tb testing.TB) *truth {
 	metrics.InitMetrics()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	tb.Cleanup(cancel)
-	t := &truth{ctx: ctx, snapshot: schedulercache.NewEmptySnapshot()}
+	t := &truth{ctx: ctx, snapshot: schedulercache.NewEmptySnapshot(), devices: &draManager{}}
 	objects := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	core, storage := objects.Core().V1(), objects.Storage().V1()
 	t.stores = stores{
@@ -109,6 +110,7 @@ func newTruth(tb testing.TB) *truth {
 	var err error
 	t.whole, err = runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
 		runtime.WithSnapshotSharedLister(lister{t}), runtime.WithInformerFactory(objects), runtime.WithLogger(klog.Logger{}),
+		runtime.WithSharedDRAManager(t.devices),
 		runtime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(storage.CSINodes().Lister())))
 	if err != nil {
 		tb.Fatal(err)
@@ -130,7 +132,7 @@ func newTruth(tb testing.TB) *truth {
 	return t
 }
 
-// filterProfile is the scheduler's default profile with the judges alone.
+// filterProfile is the scheduler's default profile with only the judges.
 func filterProfile(tb testing.TB) schedulerconfig.KubeSchedulerProfile {
 	tb.Helper()
 	config, err := latest.Default()
@@ -159,7 +161,7 @@ func (t *truth) load(c *Case) {
 	}
 	var pods []*corev1.Pod
 	for _, p := range c.Pods {
-		// As the scheduler's informer and cache do: ended pods and those of unknown nodes are not there.
+		// Like the scheduler's informer and cache: without ended pods and those of unknown nodes.
 		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 		if known[p.Spec.NodeName] && !ended {
 			pods = append(pods, p)
@@ -171,6 +173,7 @@ func (t *truth) load(c *Case) {
 	replace(t.stores.volumes, c.Volumes)
 	replace(t.stores.classes, c.Classes)
 	replace(t.stores.csiNodes, c.CSINodes)
+	t.devices.of = c
 }
 
 func replace[T any](store cache.Indexer, objects []T) {
@@ -183,7 +186,7 @@ func replace[T any](store cache.Indexer, objects []T) {
 	}
 }
 
-// judge is what the plugins say of the case's pod on each node, by index.
+// judge returns the plugins' verdicts on the case's pod for each node, by index.
 func (t *truth) judge(c *Case) []judgement {
 	t.load(c)
 	pod := c.Pod
@@ -235,7 +238,8 @@ func (t *truth) judge(c *Case) []judgement {
 	return out
 }
 
-// whether is what the framework as a whole says of the case that was loaded last: the same, only not which plugins.
+// whether returns the verdict of the whole framework on the case that was loaded last: the same as judge, but without
+// the plugins' names.
 func (t *truth) whether(c *Case) []bool {
 	state := framework.NewCycleState()
 	out := make([]bool, len(c.Nodes))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// storage makes classes, claims, volumes and what nodes can attach.
+// storage generates classes, claims, volumes and the nodes' attach limits.
 func (g *gen) storage() {
 	g.c.Classes = []*storagev1.StorageClass{
 		class("now", storagev1.VolumeBindingImmediate), class("wait", storagev1.VolumeBindingWaitForFirstConsumer),
@@ -31,7 +31,7 @@ func (g *gen) storage() {
 	}
 }
 
-// disks are volumes that nobody provisions, on some nodes.
+// disks adds volumes that no provisioner creates, on some nodes.
 func (g *gen) disks() {
 	for i, n := range g.c.Nodes {
 		for k := range g.IntN(3) {
@@ -79,7 +79,7 @@ func (g *gen) topology() corev1.TopologySelectorTerm {
 
 func (g *gen) csiNode(name string) *storagev1.CSINode {
 	n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{
-		// as every kubelet says
+		// as every kubelet reports
 		Name: name, Annotations: map[string]string{corev1.MigratedPluginsAnnotationKey: "kubernetes.io/aws-ebs"},
 	}}
 	for _, driver := range []string{storage, files} {
@@ -95,11 +95,11 @@ func (g *gen) csiNode(name string) *storagev1.CSINode {
 	return n
 }
 
-// claim makes a claim in each namespace, in one of the states that a claim can be in.
+// claim generates a claim in each namespace, in one of the states that a claim can have.
 func (g *gen) claim(name string) {
 	for _, namespace := range []string{"default", "blue", "green"} {
 		if g.chance(0.02) {
-			continue // the claim is missing
+			continue // the claim does not exist
 		}
 		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace,
@@ -111,13 +111,13 @@ func (g *gen) claim(name string) {
 		c.Spec.StorageClassName = new(pick(g, "wait", "wait", "wait-there", "wait-there", "files", "local"))
 		switch g.IntN(40) {
 		case 0:
-			c.Spec.StorageClassName = new("now") // not bound: has to be, first
+			c.Spec.StorageClassName = new("now") // unbound with immediate binding: it has to be bound first
 		case 1:
 			c.Spec.StorageClassName = new("none-such")
 		case 2:
 			c.Spec.StorageClassName = nil
 		case 3:
-			c.Spec.VolumeName = "promised" // bound by somebody, but not fully
+			c.Spec.VolumeName = "promised" // has a volume, but is not fully bound
 		case 4:
 			c.DeletionTimestamp = &metav1.Time{Time: noon}
 			c.Finalizers = []string{"kubernetes.io/pvc-protection"}
@@ -140,7 +140,7 @@ func (g *gen) claim(name string) {
 	}
 }
 
-// bind gives the claim a volume.
+// bind binds the claim to a new volume.
 func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-" + c.Namespace + "-" + c.Name}}
 	v.Spec.StorageClassName = *c.Spec.StorageClassName
@@ -169,7 +169,7 @@ func (g *gen) bind(c *corev1.PersistentVolumeClaim) {
 				corev1.NodeSelectorTerm{MatchExpressions: g.volumeExpressions()})
 		}
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: required}
-		if v.Spec.AWSElasticBlockStore != nil { // its provisioner wrote no other
+		if v.Spec.AWSElasticBlockStore != nil { // its provisioner writes no other affinity
 			required.NodeSelectorTerms = required.NodeSelectorTerms[:1]
 			required.NodeSelectorTerms[0].MatchExpressions = []corev1.NodeSelectorRequirement{
 				{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{pick(g, "a", "b")}},
@@ -202,8 +202,8 @@ func (g *gen) volumeExpressions() []corev1.NodeSelectorRequirement {
 	return out
 }
 
-// loseCSINodes takes some away, as of nodes that have just come. Volumes of the old kind need them: it is there that
-// the kubelet says that it has handed them over to their driver.
+// loseCSINodes removes some CSINodes, as if their nodes had just joined. In-tree volumes need them: there the kubelet
+// reports that it has migrated them to the CSI driver.
 func (g *gen) loseCSINodes() {
 	if !slices.ContainsFunc(g.c.Volumes, takenOver) {
 		g.c.CSINodes = slices.DeleteFunc(g.c.CSINodes, func(*storagev1.CSINode) bool { return g.chance(0.2) })
@@ -221,6 +221,8 @@ func (g *gen) mount(p *corev1.Pod) {
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		case 1:
 			g.ephemeral(p, &v)
+		case 2:
+			g.inline(&v)
 		default:
 			v.PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: fmt.Sprintf("c%d", g.IntN(4))}
 		}
@@ -228,7 +230,27 @@ func (g *gen) mount(p *corev1.Pod) {
 	}
 }
 
-// ephemeral makes a generic ephemeral volume, whose claim may not be there yet or be somebody else's.
+// inline adds a disk that the pod names itself. The check that keeps such pods apart takes nodes with the same host
+// name for one.
+func (g *gen) inline(v *corev1.Volume) {
+	if slices.ContainsFunc(g.c.Nodes, func(n *corev1.Node) bool { return n.Labels[corev1.LabelHostname] != n.Name }) {
+		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
+		return
+	}
+	name, reads := pick(g, "a", "a", "b"), g.chance(0.5)
+	switch g.IntN(3) {
+	case 0:
+		v.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-" + name, ReadOnly: reads}
+	case 1:
+		v.ISCSI = &corev1.ISCSIVolumeSource{IQN: "iqn." + name, ReadOnly: reads}
+	default:
+		v.RBD = &corev1.RBDVolumeSource{
+			CephMonitors: pick(g, []string{"m1"}, []string{"m2"}, []string{"m1", "m2"}), RBDImage: name, ReadOnly: reads,
+		}
+	}
+}
+
+// ephemeral adds a generic ephemeral volume, whose claim may not exist yet or belong to something else.
 func (g *gen) ephemeral(p *corev1.Pod, v *corev1.Volume) {
 	v.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{}}
 	if g.chance(0.05) {

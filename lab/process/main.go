@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Main is the main function of a laboratory's program: run gets the arguments and a context that Ctrl-C ends. It exits
-// with 130 when interrupted and with 1 after another error.
+// Main is the main function of the programs below lab. run receives the arguments and a context that Ctrl-C cancels.
+// Main exits with 130 when interrupted and with 1 after any other error.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

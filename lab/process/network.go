@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RaiseLoopback brings lo up in a network namespace that has just been made.
+// RaiseLoopback brings lo up in a newly created network namespace.
 func RaiseLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

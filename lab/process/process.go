@@ -1,4 +1,5 @@
-// Package process runs the programs of a laboratory's cluster: children that log into a folder and do not outlive it.
+// Package process runs the programs of a lab cluster: child processes that log to a folder and do not outlive their
+// parent.
 package process
 
 import (
@@ -11,7 +12,7 @@ import (
 	"time"
 )
 
-// Process is a child that is killed when this process ends.
+// Process is a child process that is killed when this process ends.
 type Process struct {
 	name string
 	log  string
@@ -19,8 +20,8 @@ type Process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// Start runs a program in the background, in a folder in which it logs to name.log. env is added to this process's
-// environment.
+// Start runs a program in the background, in the folder dir, and logs its output to name.log there. env is added to
+// this process's environment.
 func Start(dir, name string, env []string, args ...string) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), done: make(chan struct{})}
 	log, err := os.Create(p.log)
@@ -42,13 +43,13 @@ func Start(dir, name string, env []string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process's ID.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Stop asks the process to end, kills it if it has not ended after the limit, and waits for its end.
+// Stop sends SIGTERM to the process, kills it if it has not ended after the limit, and waits for its end.
 func (p *Process) Stop(limit time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	killer := time.AfterFunc(limit, func() { _ = p.cmd.Process.Kill() })
@@ -56,7 +57,7 @@ func (p *Process) Stop(limit time.Duration) {
 	<-p.done
 }
 
-// Exited is the error that a process has ended which should not have; call it once Done is closed.
+// Exited returns the error for a process that ended unexpectedly. Call it only once Done is closed.
 func (p *Process) Exited() error {
 	return fmt.Errorf("%s ended by itself (%s); see %s", p.name, p.cmd.ProcessState, p.log)
 }

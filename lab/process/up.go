@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// Session is what `nodeless up` says about itself in its data directory.
+// Session is the information that `nodeless up` writes to its data directory.
 type Session struct {
 	Kubeconfig  string `json:"kubeconfig"`
 	Region      string `json:"region"`
 	RegionURL   string `json:"regionEndpoint"`
-	RegionToken string `json:"regionToken"` // of the region's calls below /_nodeless/
+	RegionToken string `json:"regionToken"` // for the region's API below /_nodeless/
 }
 
-// Up starts `nodeless up` with a data directory and a log in dir, and waits until it is ready. The process is to be
-// stopped even if there is an error.
+// Up starts `nodeless up` with a data directory and a log in dir, and waits until it is ready. The caller must stop
+// the process even after an error, unless it is nil.
 func Up(ctx context.Context, dir, nodeless string, flags ...string) (*Process, Session, error) {
 	var s Session
 	data := filepath.Join(dir, "data")

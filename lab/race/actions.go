@@ -24,7 +24,7 @@ func apply(objects ...runtime.Object) action {
 	return func(ctx context.Context, d *driver) error { return d.apply(ctx, objects...) }
 }
 
-// create creates a pod by one call.
+// create creates a pod with a single call.
 func create(p *corev1.Pod) action {
 	return func(ctx context.Context, d *driver) error {
 		_, err := d.client.CoreV1().Pods(p.Namespace).Create(ctx, p, metav1.CreateOptions{})
@@ -37,7 +37,7 @@ func scale(name string, replicas int) action {
 	return func(ctx context.Context, d *driver) error { return d.scale(ctx, name, replicas) }
 }
 
-// inTurn does one thing after the other, until one fails.
+// inTurn runs actions one after another, until one fails.
 func inTurn(all ...action) action {
 	return func(ctx context.Context, d *driver) error {
 		for _, do := range all {
@@ -49,7 +49,7 @@ func inTurn(all ...action) action {
 	}
 }
 
-// requirement is a condition that a NodePool sets to its nodes' labels.
+// requirement is a requirement of a NodePool on its nodes' labels.
 type requirement struct {
 	key, operator, value string
 }
@@ -62,7 +62,7 @@ var (
 	oneZone    = requirement{"topology.kubernetes.io/zone", "In", "us-west-2a"}
 )
 
-// require puts requirements into the pool in the place of those with their keys.
+// require sets requirements of the pool, replacing those with the same keys.
 func require(all ...requirement) action {
 	return func(ctx context.Context, d *driver) error {
 		return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -88,14 +88,14 @@ func require(all ...requirement) action {
 	}
 }
 
-// settled has the pool disrupt nothing but what has drifted or expired.
+// settled makes the pool disrupt only nodes that have drifted or expired.
 func settled(ctx context.Context, d *driver) error {
 	patch := []byte(`{"spec":{"disruption":{"consolidateAfter":"Never"}}}`)
 	_, err := d.pools.Patch(ctx, poolName, types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
 }
 
-// running are the instances that run, the dearest first, then by age: those that carry most.
+// running returns the running instances, most expensive first, then by age: the expensive ones carry the most pods.
 func (d *driver) running(ctx context.Context) ([]instance, error) {
 	all, err := d.instances(ctx)
 	all = slices.DeleteFunc(all, func(i instance) bool { return !i.TerminatedAt.IsZero() })
@@ -105,7 +105,7 @@ func (d *driver) running(ctx context.Context) ([]instance, error) {
 	return all, err
 }
 
-// interrupt sends a notice to a share of the spot instances, rounded up.
+// interrupt sends an interruption notice to a share of the spot instances, rounded up.
 func interrupt(share float64) action {
 	return func(ctx context.Context, d *driver) error {
 		all, err := d.running(ctx)
@@ -125,7 +125,7 @@ func interrupt(share float64) action {
 	}
 }
 
-// terminate ends instances at once, as somebody in the AWS console does.
+// terminate terminates instances at once, as a user of the AWS console might.
 func terminate(n int) action {
 	return func(ctx context.Context, d *driver) error {
 		all, err := d.running(ctx)
@@ -145,7 +145,7 @@ func terminate(n int) action {
 	}
 }
 
-// deleteNodes deletes the first Nodes by name, as `kubectl delete node` does: their pods are drained.
+// deleteNodes deletes the first n Nodes by name, like `kubectl delete node`: their pods are drained.
 func deleteNodes(n int) action {
 	return func(ctx context.Context, d *driver) error {
 		nodes, err := d.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// auditEvent is what is read of a line of the API server's audit log (audit.k8s.io/v1, Event).
+// auditEvent holds the fields used from a line of the API server's audit log (audit.k8s.io/v1, Event).
 type auditEvent struct {
 	Stage          string    `json:"stage"`
 	RequestURI     string    `json:"requestURI"`
@@ -34,16 +34,16 @@ type auditEvent struct {
 	} `json:"user"`
 }
 
-// audit is what the API server noted in a window.
+// audit summarizes the API server's audit log in a window.
 type audit struct {
-	Calls   map[string]int `json:"calls"`   // of the controller, by verb and resource
-	Others  map[string]int `json:"others"`  // all calls by user agent
-	Evicted map[string]int `json:"evicted"` // pods by who evicted or deleted them, owners and kubelets left out
+	Calls   map[string]int `json:"calls"`   // by the controller, by verb and resource
+	Others  map[string]int `json:"others"`  // all calls, by user agent
+	Evicted map[string]int `json:"evicted"` // pods, by who evicted or deleted them; without owners and kubelets
 
-	pods map[string]bool // namespace/name of those
+	pods map[string]bool // namespace/name of the evicted pods
 }
 
-// Calls of leases are not in the audit log.
+// readAudit reads the audit log. The log does not contain calls on Leases.
 func readAudit(path, agent string, start, end time.Time) (audit, error) {
 	a := audit{Calls: map[string]int{}, Others: map[string]int{}, Evicted: map[string]int{}, pods: map[string]bool{}}
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.log"))
@@ -69,7 +69,7 @@ func (a *audit) readFile(name, agent string, start, end time.Time) error {
 	for {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // a line without its end is being written
+			return nil // an incomplete line is still being written
 		}
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func (a *audit) readFile(name, agent string, start, end time.Time) error {
 	}
 }
 
-// add counts a call once: a watch when it begins, any other call when it ends.
+// add counts each call once: a watch when it begins, any other call when it ends.
 func (a *audit) add(e *auditEvent, agent string) {
 	if (e.Stage == "ResponseStarted") != (e.Verb == "watch") {
 		return
@@ -110,8 +110,8 @@ func (a *audit) add(e *auditEvent, agent string) {
 	a.Evicted[by+" "+e.Verb+" "+resource]++
 }
 
-// takesPod reports whether a call takes a pod away from where it runs, other than by its owner's or its kubelet's will:
-// evictions, and deletions by the controller or by those of Kubernetes that clean up behind lost nodes.
+// takesPod reports whether a call removes a pod without its owner or kubelet having asked for that: evictions, and
+// deletions by the controller or by the Kubernetes controllers that clean up after lost nodes.
 func takesPod(e *auditEvent, agent string) bool {
 	if e.ObjectRef.Resource != "pods" || e.ObjectRef.Name == "" {
 		return false
@@ -124,7 +124,7 @@ func takesPod(e *auditEvent, agent string) bool {
 		slices.Contains([]string{"pod-garbage-collector", "node-controller", "taint-eviction-controller"}, account))
 }
 
-// evictions counts the pods that ran when they were taken away, without those of DaemonSets.
+// evictions counts the evicted pods that had been running, without those of DaemonSets.
 func (a *audit) evictions(pods []podTimes) int {
 	n := 0
 	for _, p := range pods {

@@ -27,7 +27,7 @@ import (
 
 // cluster is a control plane and a region for one run, with the controller of one side.
 type cluster struct {
-	dir        string // of the run: logs stay there
+	dir        string // of the run; logs stay there
 	bin        string // folder of the programs
 	nodeless   string // the program
 	session    process.Session
@@ -37,15 +37,15 @@ type cluster struct {
 	claims     dynamic.ResourceInterface // NodeClaims
 	up         *process.Process
 	side       *side // whose controller runs
-	elect      bool  // controllers lead by a Lease
+	elect      bool  // controllers use leader election
 	controller *process.Process
 	spent      usage // of controllers that have ended
 }
 
-// readyLimit is how long a cluster may take until its first node runs CoreDNS, beside boot times.
+// readyLimit is how long a cluster may take until its first node runs CoreDNS, in addition to boot times.
 const readyLimit = 6 * time.Minute
 
-// startCluster starts everything and waits until the add-ons run. The cluster is to be stopped even if there is an
+// startCluster starts everything and waits until the add-ons run. The caller must stop the cluster even after an
 // error.
 func (o *options) startCluster(ctx context.Context, dir string, w *workload, s *side) (*cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, readyLimit+3*o.boot)
@@ -90,10 +90,10 @@ func (o *options) startCluster(ctx context.Context, dir string, w *workload, s *
 	return c, process.Await(ctx, "CoreDNS to run", c.controller, c.addonsRun)
 }
 
-// poolName is the NodePool of `nodeless up`.
+// poolName is the NodePool that `nodeless up` creates.
 const poolName = "general-purpose"
 
-// ready is nil if an object's condition Ready is True.
+// ready returns nil if the object's condition Ready is True.
 func ready(u *unstructured.Unstructured) error {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -117,7 +117,7 @@ func (c *cluster) addonsRun(ctx context.Context) error {
 
 func (c *cluster) auditLog() string { return filepath.Join(c.dir, "audit", "audit.log") }
 
-// stop ends the processes and removes what is large.
+// stop stops the processes and deletes the large files.
 func (c *cluster) stop() error {
 	for _, p := range []*process.Process{c.controller, c.up} {
 		if p != nil {
@@ -127,7 +127,7 @@ func (c *cluster) stop() error {
 	return errors.Join(os.RemoveAll(filepath.Join(c.dir, "data")), os.RemoveAll(filepath.Dir(c.auditLog())))
 }
 
-// apply is one `kubectl apply` of several objects, in their order.
+// apply runs one `kubectl apply` of several objects, in the given order.
 func (c *cluster) apply(ctx context.Context, objects ...runtime.Object) error {
 	var in bytes.Buffer
 	for _, o := range objects {
@@ -160,7 +160,7 @@ func (c *cluster) scale(ctx context.Context, name string, replicas int) error {
 	return nil
 }
 
-// region calls the simulation's own interface; in is the body of a POST, out what is read from the response.
+// region calls the simulation's own API. in is the body of a POST; the response is decoded into out.
 func (c *cluster) region(ctx context.Context, method, call string, in, out any) error {
 	raw, err := json.Marshal(in)
 	if err != nil {

@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// workload is a script of what users do, with the same times for both sides.
+// workload is a script of user actions, with the same times for both sides.
 type workload struct {
 	name   string
 	about  string
-	long   bool          // more than ten minutes a side: not in the default set
+	long   bool          // more than ten minutes per side: not in the default set
 	up     []string      // flags of nodeless up
-	elect  bool          // controllers lead by a Lease
-	limit  time.Duration // in the place of stepLimit
-	before []step        // run before anything is measured
+	elect  bool          // controllers use leader election
+	limit  time.Duration // replaces stepLimit
+	before []step        // run before the measurement
 	steps  []step
 }
 
-// step is something users do.
+// step is a user action.
 type step struct {
 	about string
 	do    action
-	// lasts is how long the step takes beside a boot time; longer if not all pods run by then.
+	// lasts is how long the step takes in addition to a boot time; it takes longer if not all pods run by then.
 	lasts time.Duration
-	// noBoot leaves the boot time out, and does not wait for the pods.
+	// noBoot omits the boot time, and the wait for the pods.
 	noBoot bool
 }
 
 type action func(ctx context.Context, d *driver) error
 
-// stepLimit is how long after its end a step waits for pods that do not run.
+// stepLimit is how long after its end a step waits for pods that do not run yet.
 const stepLimit = 5 * time.Minute
 
 // driver runs the steps of a workload.
@@ -49,7 +49,7 @@ func (d *driver) prepare(ctx context.Context, steps []step) error {
 			return fmt.Errorf("%s: %w", s.about, err)
 		}
 	}
-	// What follows from the start, such as a cheaper node for CoreDNS, is not the workload's.
+	// Effects of the start, such as a cheaper node for CoreDNS, do not belong to the workload.
 	d.progress.say("the cluster is ready; let it settle for %s", settle)
 	return sleep(ctx, settle)
 }
@@ -73,8 +73,8 @@ func (d *driver) drive(ctx context.Context, steps []step) ([]stepTimes, error) {
 	return out, nil
 }
 
-// await waits until a step's time is over and all pods run, or its limit is reached. It returns the seconds after which
-// all ran; a step of which the API server does not know yet looks like one that is done, so the first look is late.
+// await waits until a step's time is over and all pods run, or its limit is reached. It returns the seconds after
+// which all pods ran, or -1. Its first check is late: a step that the API server does not know of yet looks complete.
 func (d *driver) await(ctx context.Context, s step, began time.Time) (allRan float64, err error) {
 	end, ran := began.Add(s.lasts), -1.0
 	if !s.noBoot {
@@ -112,11 +112,11 @@ func (d *driver) await(ctx context.Context, s step, began time.Time) (allRan flo
 	}
 }
 
-// report says how things stand.
+// report logs the current state.
 func (d *driver) report(ctx context.Context, unmet string) {
 	all, err := d.instances(ctx)
 	if err != nil {
-		return // the next one may be luckier, and measure says it at the end
+		return // the next one may succeed, and measure reports the error at the end
 	}
 	if unmet == "" {
 		unmet = "all pods run"

@@ -14,9 +14,9 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// handOver has the other side's controller take over the cluster, as somebody does who moves from Karpenter to Nodeless
-// or back. It fails if a machine, a NodeClaim or a pod does not outlive that, or if a pod that needs a node of its own
-// does not get one from the new controller.
+// handOver makes the other side's controller take over the cluster, as in a migration from Karpenter to Nodeless or
+// back. It fails if an instance, a NodeClaim, a Node or a pod does not survive, or if a pod that needs a node of its
+// own does not get one from the new controller.
 func handOver(ctx context.Context, d *driver) error {
 	before, err := d.possessions(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func handOver(ctx context.Context, d *driver) error {
 	return nil
 }
 
-// oneEnds waits until the old controller has ended, with the new one running. Nodeless waits until Karpenter ends, and
-// gives way to it: Karpenter knows of no Lease in another namespace.
+// oneEnds waits until the old controller has ended while the new one runs. Nodeless waits until Karpenter ends, and
+// gives way to Karpenter, which does not know of a Lease in another namespace.
 func (d *driver) oneEnds(ctx context.Context, old *process.Process, next string) error {
 	if next == "nodeless" {
 		if err := sleep(ctx, 10*time.Second); err != nil {
@@ -78,7 +78,7 @@ func (d *driver) oneEnds(ctx context.Context, old *process.Process, next string)
 
 const (
 	stopLimit = 15 * time.Second
-	// watchedFor covers every rule that disrupts: both sides look for drift every five minutes.
+	// watchedFor covers every rule that disrupts: both sides check for drift every five minutes.
 	watchedFor = 6 * time.Minute
 )
 
@@ -104,8 +104,8 @@ func (d *driver) getsANode(ctx context.Context, p *corev1.Pod) error {
 	}
 }
 
-// possessions are what must outlive a change of controllers, by kind and identity: instances, NodeClaims, Nodes, and
-// the pods with a node.
+// possessions returns what must survive a change of controllers, by kind and identity: instances, NodeClaims, Nodes,
+// and the pods with a node.
 func (d *driver) possessions(ctx context.Context) (map[string]string, error) {
 	all := map[string]string{}
 	instances, err := d.running(ctx)
@@ -143,7 +143,7 @@ func (d *driver) possessions(ctx context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// missing names what was there before and is not after.
+// missing names the entries of before that are not in after.
 func missing(before, after map[string]string) []string {
 	var gone []string
 	for _, id := range slices.Sorted(maps.Keys(before)) {
@@ -155,7 +155,7 @@ func missing(before, after map[string]string) []string {
 	return gone
 }
 
-// usage is that of all controllers that the cluster has had.
+// usage returns the total usage of all controllers that the cluster has had.
 func (c *cluster) usage() (usage, error) {
 	now, err := usageOf(c.controller.PID())
 	return c.spent.add(now), err

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// instance is what the region tells of an instance.
+// instance is an instance as the region reports it.
 type instance struct {
 	ID           string    `json:"id"`
 	Type         string    `json:"type"`
 	Zone         string    `json:"zone"`
 	CapacityType string    `json:"capacityType"`
-	PriceMicros  int64     `json:"priceMicros"` // millionths of a dollar an hour
+	PriceMicros  int64     `json:"priceMicros"` // millionths of a dollar per hour
 	LaunchedAt   time.Time `json:"launchedAt"`
 	TerminatedAt time.Time `json:"terminatedAt,omitzero"`
 }
@@ -24,7 +24,7 @@ func (c *cluster) instances(ctx context.Context) ([]instance, error) {
 	return all, c.region(ctx, http.MethodGet, "instances", nil, &all)
 }
 
-// ends is when an instance ceased to cost, at the latest a time.
+// ends returns when an instance ceased to cost money, but at most latest.
 func (i *instance) ends(latest time.Time) time.Time {
 	if i.TerminatedAt.IsZero() || i.TerminatedAt.After(latest) {
 		return latest
@@ -34,12 +34,12 @@ func (i *instance) ends(latest time.Time) time.Time {
 
 func (i *instance) perHour() float64 { return float64(i.PriceMicros) / 1e6 }
 
-// costs is what instances cost in a window.
+// costs are the costs of instances in a window.
 type costs struct {
 	Launched    int     `json:"launched"` // in the window
 	Nodes       int     `json:"nodes"`    // at its end
 	RestPerHour float64 `json:"dollarsPerHourAtRest"`
-	Dollars     float64 `json:"dollars"` // price × time from launch to termination, of the window
+	Dollars     float64 `json:"dollars"` // price × time from launch to termination, within the window
 	NodeSeconds float64 `json:"nodeSeconds"`
 }
 
@@ -64,8 +64,8 @@ func costsOf(all []instance, start, end time.Time) costs {
 	return c
 }
 
-// calls counts the calls to AWS in a window by their names. Long polls of the interruption queue are left out: they
-// come by the clock.
+// calls counts the calls to AWS in a window by name, without long polls of the interruption queue, whose number
+// depends only on time.
 func (c *cluster) calls(ctx context.Context, start, end time.Time) (map[string]int, error) {
 	var all []struct {
 		API  string    `json:"api"`

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// options are what the command line asks for.
+// options are the options of the command line.
 type options struct {
 	workloads []workload
 	sides     []side
 	runs      int
 	boot      time.Duration
-	bin       string // folder of the programs; results go to its folder race
+	bin       string // folder of the programs; results go to its subfolder race
 	json      bool
-	saved     bool // run nothing, take the results of earlier runs
+	saved     bool // run nothing, use the results of earlier runs
 }
 
 func main() {
@@ -58,7 +58,7 @@ func race(ctx context.Context, args []string) error {
 	return errors.Join(err, report(os.Stdout, results))
 }
 
-// parse reads the flags; it returns nil if they asked for the list of workloads, which it prints.
+// parse parses the flags. If they request the list of workloads, it prints the list and returns nil.
 func parse(args []string) (*options, error) {
 	f := flag.NewFlagSet("race", flag.ContinueOnError)
 	o := &options{}
@@ -116,7 +116,7 @@ func choose(names string) ([]workload, error) {
 	return out, nil
 }
 
-// runAll runs every workload on every side. After an error or Ctrl-C it returns what was finished before.
+// runAll runs every workload on every side. After an error or Ctrl-C it returns the results so far.
 func (o *options) runAll(ctx context.Context) ([]result, error) {
 	var all []result
 	failures := 0
@@ -124,14 +124,14 @@ func (o *options) runAll(ctx context.Context) ([]result, error) {
 		for _, w := range o.workloads {
 			sides := slices.Clone(o.sides)
 			if run%2 == 1 {
-				slices.Reverse(sides) // neither side always has the quieter hour
+				slices.Reverse(sides) // so that neither side always runs in the quieter hour
 			}
 			for _, s := range sides {
 				r, err := o.run(ctx, w, s, run+1)
 				switch {
 				case ctx.Err() != nil:
 					return all, context.Cause(ctx)
-				case err != nil: // the others are worth having
+				case err != nil: // the other results are still useful
 					fmt.Fprintf(os.Stderr, "%s, %s, run %d failed: %v\n", w.name, s.name, run+1, err)
 					failures++
 				default:

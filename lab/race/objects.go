@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// deployment is one whose pods request CPU and memory; "" is nothing.
+// deployment returns a Deployment whose pods request CPU and memory; "" requests none.
 func deployment(name string, replicas int32, cpu, memory string) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -54,7 +54,7 @@ func requests(cpu, memory string) corev1.ResourceList {
 	return list
 }
 
-// six are Deployments from small to large pods.
+// six returns Deployments with small to large pods.
 func six() []runtime.Object {
 	var out []runtime.Object
 	for i, size := range [][2]string{
@@ -65,19 +65,20 @@ func six() []runtime.Object {
 	return out
 }
 
-// updated is a Deployment with another pod template and the surge that Kubernetes gives by default.
+// updated returns the Deployment with a changed pod template and the default surge of Kubernetes.
 func updated(d *appsv1.Deployment) *appsv1.Deployment {
 	d.Spec.Template.Annotations = map[string]string{"version": "2"}
 	return d
 }
 
-// wave are Jobs of one to five minutes, evenly spread, by their numbers.
+// wave returns Jobs number from to to, which run evenly distributed times of one to five minutes.
 func wave(from, to int) []runtime.Object {
 	var out []runtime.Object
 	for i := from; i < to; i++ {
 		spec := podSpec("500m", "1Gi")
 		spec.RestartPolicy = corev1.RestartPolicyNever
-		// 37 is prime to 241: each length of 60 to 300 s comes as often, and no wave has the long ones.
+		// 37 and 241 are coprime: each length from 60 to 300 s is equally frequent, and no wave has most of the long
+		// ones.
 		spec.Containers[0].Command = []string{"sleep", fmt.Sprint(60 + i*37%241)}
 		out = append(out, &batchv1.Job{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
@@ -88,7 +89,7 @@ func wave(from, to int) []runtime.Object {
 	return out
 }
 
-// spread are Deployments with constraints between their pods.
+// spread returns Deployments with constraints between their pods.
 func spread() []runtime.Object {
 	zones := deployment("zones", 40, "500m", "1Gi")
 	zones.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
@@ -101,14 +102,14 @@ func spread() []runtime.Object {
 	}
 }
 
-// fifty are 50 pods that share no node, and 150 small ones beside them.
+// fifty returns Deployments of 50 pods that share no node, and of 150 small ones.
 func fifty() []runtime.Object {
 	return []runtime.Object{
 		apart(deployment("apart", 50, "1500m", "2Gi"), corev1.LabelHostname), deployment("beside", 150, "50m", "64Mi"),
 	}
 }
 
-// apart is a Deployment of which no two pods share a domain.
+// apart makes every two pods of the Deployment run in different domains.
 func apart(d *appsv1.Deployment, key string) *appsv1.Deployment {
 	d.Spec.Template.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
@@ -118,7 +119,7 @@ func apart(d *appsv1.Deployment, key string) *appsv1.Deployment {
 	return d
 }
 
-// budgets are Deployments with the usual PodDisruptionBudgets.
+// budgets returns Deployments with typical PodDisruptionBudgets.
 func budgets() []runtime.Object {
 	out := []runtime.Object{deployment("free", 15, "1", "2Gi")}
 	for _, b := range []struct {
@@ -135,7 +136,7 @@ func budgets() []runtime.Object {
 	return out
 }
 
-// daemonSet is one whose pods preempt others.
+// daemonSet returns a DaemonSet whose pods preempt others.
 func daemonSet(name, cpu, memory string) *appsv1.DaemonSet {
 	d := deployment(name, 1, cpu, memory)
 	d.Spec.Template.Spec.PriorityClassName = "system-node-critical"

@@ -19,10 +19,10 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 
 func TestWaits(t *testing.T) {
 	pods := []podTimes{
-		{Name: "kube-system/coredns", Created: at(1), Ready: at(100)}, // not the workload's
+		{Name: "kube-system/coredns", Created: at(1), Ready: at(100)}, // not part of the workload
 		{Name: "default/early", Created: at(-5), Ready: at(50)},       // before the race
 		{Name: "default/a", Created: at(1), Ready: at(11)},
-		{Name: "default/b", Created: at(2), Ready: at(8)},                    // while a waits
+		{Name: "default/b", Created: at(2), Ready: at(8)},                    // overlaps with a
 		{Name: "default/unwanted", Created: at(3), Deleted: at(30)},          // scaled down before it ran
 		{Name: "default/c", Created: at(20), Ready: at(24), Deleted: at(60)}, // ran for a while
 		{Name: "default/stuck", Created: at(90)},
@@ -98,7 +98,7 @@ func TestWatcherNotesTheFirstTimes(t *testing.T) {
 	}
 }
 
-// auditLine is a line of an audit log.
+// auditLine returns a line of an audit log.
 func auditLine(second float64, agent, user, verb, resource, sub, pod string, code int) string {
 	e := auditEvent{Stage: "ResponseComplete", Verb: verb, UserAgent: agent, Received: at(second)}
 	if verb == "watch" {
@@ -120,15 +120,15 @@ func TestAuditCountsCallsAndEvictions(t *testing.T) {
 		auditLine(-1, us, "admin", "list", "pods", "", "", 200), // before the race
 		auditLine(1, us, "admin", "watch", "pods", "", "", 200),
 		strings.Replace(auditLine(1, us, "admin", "watch", "pods", "", "", 200), "ResponseStarted", "ResponseComplete", 1),
-		auditLine(2, us, "admin", "create", "pods", "eviction", "busy", 429), // its budget forbids it
+		auditLine(2, us, "admin", "create", "pods", "eviction", "busy", 429), // forbidden by its budget
 		auditLine(3, us, "admin", "create", "pods", "eviction", "busy", 201),
-		auditLine(4, us, "admin", "create", "pods", "eviction", "busy", 201), // again: one pod
+		auditLine(4, us, "admin", "create", "pods", "eviction", "busy", 201), // again: counts as one pod
 		auditLine(5, us, "admin", "create", "pods", "eviction", "pending", 201),
 		auditLine(6, "kube-controller-manager/v1", system+"pod-garbage-collector", "delete", "pods", "", "lost", 200),
 		auditLine(7, "kube-controller-manager/v1", system+"replicaset-controller", "delete", "pods", "", "scaled", 200),
 		auditLine(8, "nodeless-nodesim", "admin", "delete", "pods", "", "finished", 200),
 		auditLine(9, us, "admin", "create", "pods", "eviction", "daemon", 201),
-		`{"stage":"ResponseComplete","verb":"li`, // being written
+		`{"stage":"ResponseComplete","verb":"li`, // incomplete line
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.log")
@@ -177,7 +177,7 @@ func TestReportMarksWhereNodelessIsWorse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// the median time is worse; one node in ten more and five evictions are not
+	// The median time is worse; one node in ten more and five evictions are not.
 	for _, cell := range []string{" **3.0** / 2.0 ", " 11 / 10 ", " 5 / 1 "} {
 		if !strings.Contains(out.String(), cell) {
 			t.Errorf("no cell %q in\n%s", cell, out.String())

@@ -9,12 +9,12 @@ import (
 	"github.com/nodeless/nodeless/lab/table"
 )
 
-// measure is a column of the table: less is better.
+// measure is a column of the table. Smaller is better.
 type measure struct {
 	head   string
 	of     func(*result) float64
 	format string
-	// worse says whether ours fails against theirs.
+	// worse reports whether ours fails against theirs.
 	worse func(ours, theirs float64) bool
 }
 
@@ -43,7 +43,7 @@ var measures = []measure{
 	{"peak MB", func(r *result) float64 { return r.PeakMB }, "%.0f", more},
 }
 
-// report prints one table: each cell has both sides' medians, Nodeless before Karpenter, in bold where Nodeless is
+// report prints one table. Each cell has both sides' medians, Nodeless before Karpenter, in bold where Nodeless is
 // worse.
 func report(w io.Writer, results []result) error {
 	head := []string{"workload", "runs"}
@@ -67,7 +67,7 @@ func report(w io.Writer, results []result) error {
 	return err
 }
 
-// names are the workloads in the order in which they ran.
+// names returns the workloads in the order in which they ran.
 func names(results []result) []string {
 	var out []string
 	for i := range results {
@@ -92,14 +92,14 @@ func (m *measure) cell(ours, theirs []result) string {
 	}
 	a, b := m.median(ours), m.median(theirs)
 	text := fmt.Sprintf(m.format, a)
-	// what looks the same is the same
+	// values that print alike count as equal
 	if m.worse(a, b) && text != fmt.Sprintf(m.format, b) {
 		text = "**" + text + "**"
 	}
 	return text + " / " + fmt.Sprintf(m.format, b)
 }
 
-// median is the middle one of the runs; of an even number, the mean of the two.
+// median returns the median of the runs; for an even number, the mean of the middle two.
 func (m *measure) median(of []result) float64 {
 	var values []float64
 	for i := range of {
@@ -110,7 +110,7 @@ func (m *measure) median(of []result) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// loads are the load averages by side, before and after each run.
+// loads returns the load averages by side, before and after each run.
 func loads(results []result) string {
 	by := map[string][]string{}
 	for _, r := range results {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// result is what one run of a workload on one side came to.
+// result is the result of one run of a workload on one side.
 type result struct {
 	Workload string    `json:"workload"`
 	Side     string    `json:"side"`
@@ -19,7 +19,7 @@ type result struct {
 	BootTime string    `json:"bootTime"`
 	Started  time.Time `json:"started"`
 	Window   float64   `json:"windowSeconds"`
-	// Load averages of this machine before and after: both sides share it with whatever else runs.
+	// Load averages of this machine before and after: both sides share it with other processes.
 	LoadBefore float64 `json:"loadBefore"`
 	LoadAfter  float64 `json:"loadAfter"`
 
@@ -30,21 +30,21 @@ type result struct {
 	Audit      audit          `json:"kubernetesCalls"`
 	CPUSeconds float64        `json:"cpuSeconds"`
 	PeakMB     float64        `json:"peakMB"`
-	ReadMB     float64        `json:"readMB"` // from the API server and AWS, for the most part
+	ReadMB     float64        `json:"readMB"` // mostly from the API server and AWS
 
 	Steps     []stepTimes `json:"steps"`
 	PodTimes  []podTimes  `json:"podTimes"`
 	Instances []instance  `json:"instances"`
 }
 
-// stepTimes is how long a step took.
+// stepTimes are the durations of a step.
 type stepTimes struct {
 	Step   string  `json:"step"`
-	AllRan float64 `json:"untilAllRanSeconds"` // from its beginning; -1 if not all did
+	AllRan float64 `json:"untilAllRanSeconds"` // since its beginning; -1 if not all pods ran
 	Lasted float64 `json:"lastedSeconds"`
 }
 
-// run runs a workload once on one side, in a folder of its own in which logs and figures stay.
+// run runs a workload once on one side, in its own folder, where logs and figures stay.
 func (o *options) run(ctx context.Context, w workload, s side, n int) (r result, err error) {
 	name := fmt.Sprintf("%s-%s-%d", w.name, s.name, n)
 	dir := filepath.Join(o.bin, "race", name)
@@ -100,7 +100,7 @@ func (r *result) usage(c *cluster, before usage) error {
 	return err
 }
 
-// measure reads what happened from the start to the end of the steps.
+// measure collects the results from the start to the end of the steps.
 func (r *result) measure(ctx context.Context, d *driver, s *side, end time.Time) error {
 	var err error
 	if r.Instances, err = d.instances(ctx); err != nil {
@@ -133,7 +133,7 @@ func (r *result) save(path string) error {
 	return os.WriteFile(path, append(out, '\n'), 0o600)
 }
 
-// savedResults reads what runs left, in the order of the workloads.
+// savedResults reads the results of earlier runs, in the order of the workloads.
 func (o *options) savedResults() ([]result, error) {
 	var all []result
 	for _, w := range o.workloads {
@@ -161,7 +161,7 @@ func (o *options) savedResults() ([]result, error) {
 	return all, nil
 }
 
-// progress says on standard error what is going on.
+// progress reports progress on standard error.
 type progress struct {
 	name  string
 	began time.Time

@@ -8,14 +8,14 @@ import (
 	"github.com/nodeless/nodeless/lab/process"
 )
 
-// side is a controller that takes part.
+// side is a controller in the race.
 type side struct {
 	name    string
 	program string   // in the folder of programs
 	args    []string // of its command line
-	env     []string // beside what both sides get
-	agent   string   // beginning of the user agent of its calls to the API server
-	lease   string   // namespace of the Lease by which it leads, where replicas elect a leader
+	env     []string // in addition to the common variables
+	agent   string   // prefix of the user agent of its calls to the API server
+	lease   string   // namespace of its leader election Lease, if it elects a leader
 }
 
 var sides = []side{
@@ -41,8 +41,8 @@ func chooseSides(name string) ([]side, error) {
 	return nil, fmt.Errorf("-side %q: say nodeless or karpenter", name)
 }
 
-// start starts the controller. Nodeless reads Karpenter's environment variables: both sides have the same settings, and
-// for everything else their defaults.
+// start starts the controller. Nodeless reads Karpenter's environment variables, so both sides have the same
+// settings; everything else has its default.
 func (s *side) start(c *cluster, bin string) (*process.Process, error) {
 	env := append([]string{
 		"KUBECONFIG=" + c.session.Kubeconfig,

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// waits is what the pods of a workload waited, in seconds.
+// waits are the waiting times of a workload's pods, in seconds.
 type waits struct {
 	Pods     int     `json:"pods"`
-	NeverRan int     `json:"neverRan"` // deleted, or still there, without having run
-	Hung     int     `json:"hung"`     // of those, with a node, at the end: ContainerCreating
+	NeverRan int     `json:"neverRan"` // never ran, whether deleted or not
+	Hung     int     `json:"hung"`     // of those, bound and not deleted at the end: ContainerCreating
 	P50      float64 `json:"p50Seconds"`
 	P99      float64 `json:"p99Seconds"`
-	// Some is for how long some pod or other waited: in a workload of one step, the time until all run.
+	// Some is the total time during which at least one pod waited: in a workload of one step, the time until all run.
 	Some float64 `json:"somePodWaitedSeconds"`
 }
 
 func (p *podTimes) in(namespace string) bool { return strings.HasPrefix(p.Name, namespace+"/") }
 
-// waited returns from when until when a pod waited: until it ran, was deleted, or the race ended.
+// waited returns the interval in which a pod waited: until it ran, was deleted, or the race ended.
 func (p *podTimes) waited(end time.Time) (from, to time.Time) {
 	to = end
 	for _, t := range []time.Time{p.Ready, p.Deleted} {
@@ -30,12 +30,12 @@ func (p *podTimes) waited(end time.Time) (from, to time.Time) {
 	return p.Created, to
 }
 
-// waitsOf sums up the pods of a namespace that were created in a window.
+// waitsOf summarizes the pods of a namespace that were created in a window.
 func waitsOf(pods []podTimes, namespace string, start, end time.Time) waits {
 	var w waits
 	var took []float64
 	var busy time.Duration
-	last := start // until when busy is counted; pods come in the order of their creation
+	last := start // busy covers the time up to here; pods are in order of creation
 	for _, p := range pods {
 		if !p.in(namespace) || p.Created.Before(start) {
 			continue
@@ -49,7 +49,7 @@ func waitsOf(pods []podTimes, namespace string, start, end time.Time) waits {
 			}
 		}
 		if p.Ready.IsZero() && !p.Deleted.IsZero() {
-			continue // nobody missed it: its owner was scaled down, or it was preempted and another one waits in its place
+			continue // not needed: its owner was scaled down, or it was preempted and its replacement waits instead
 		}
 		took = append(took, to.Sub(from).Seconds())
 		if from.Before(last) {
@@ -64,7 +64,7 @@ func waitsOf(pods []podTimes, namespace string, start, end time.Time) waits {
 	return w
 }
 
-// quantile is the smallest of sorted values that a share q of them does not exceed; 0 of none.
+// quantile returns the smallest of the sorted values that is not exceeded by a share q of them; 0 if there are none.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

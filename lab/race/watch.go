@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// podTimes is when the watcher saw what became of a pod; zero times are of what did not happen. Objects have whole
-// seconds, so the watcher's own clock counts.
+// podTimes are the times at which the watcher saw a pod's transitions; the time of a transition that did not happen
+// is zero. Timestamps in objects have a resolution of one second, so the watcher uses its own clock.
 type podTimes struct {
 	Name    string    `json:"name"` // namespace/name
 	Owner   string    `json:"owner,omitempty"`
@@ -30,7 +30,7 @@ type podTimes struct {
 	Deleted time.Time `json:"deleted,omitzero"`
 }
 
-// watcher follows the pods of a cluster and the objects that own them.
+// watcher watches the pods of a cluster and the objects that own them.
 type watcher struct {
 	deployments appslisters.DeploymentLister
 	daemonSets  appslisters.DaemonSetLister
@@ -40,7 +40,7 @@ type watcher struct {
 	pods map[string]*podTimes // by UID
 }
 
-// watch returns a watcher that knows the cluster, and follows it until ctx is done.
+// watch returns a synced watcher, which follows the cluster until ctx is done.
 func (c *cluster) watch(ctx context.Context) (*watcher, error) {
 	all := informers.NewSharedInformerFactory(c.client, 0)
 	w := &watcher{
@@ -69,7 +69,7 @@ func (c *cluster) watch(ctx context.Context) (*watcher, error) {
 	return w, nil
 }
 
-// see notes the state of a pod at a time.
+// see records the state of a pod at a time.
 func (w *watcher) see(object any, now time.Time, deleted bool) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -105,7 +105,7 @@ func runs(pod *corev1.Pod) bool {
 	})
 }
 
-// times returns a copy of what was seen, pods in the order of their creation.
+// times returns a copy of the recorded times, ordered by the creation of the pods.
 func (w *watcher) times() []podTimes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +119,7 @@ func (w *watcher) times() []podTimes {
 	return out
 }
 
-// unmet says what of the workload does not run yet; "" means that all does.
+// unmet says which part of the workload does not run yet; "" means that everything runs.
 func (w *watcher) unmet() string {
 	everything, of := labels.Everything(), corev1.NamespaceDefault
 	deployments, _ := w.deployments.Deployments(of).List(everything)
@@ -148,7 +148,7 @@ func (w *watcher) unmet() string {
 	return w.pending(of)
 }
 
-// pending says how many pods of a namespace wait, whoever owns them.
+// pending says how many pods of a namespace wait, whatever their owners.
 func (w *watcher) pending(namespace string) string {
 	waiting, all := 0, 0
 	for _, p := range w.times() {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// workloads are what `-workload list` lists.
+// workloads are the workloads that `-workload list` lists.
 var workloads = []workload{
 	{
 		name: "inflate", about: "pods of 1 CPU: 0 → 1 → 100 → 99 → 0",
@@ -106,7 +106,7 @@ var workloads = []workload{
 	large(200), large(1000),
 }
 
-// large are steps of a cluster of m5.2xlarge with 20 pods each: it comes at once, and loses a tenth of its pods.
+// large fills a cluster of m5.2xlarge nodes, about 20 pods each, all at once, and then scales it down by a tenth.
 func large(nodes int) workload {
 	var all []runtime.Object
 	var down []action
@@ -128,7 +128,7 @@ func large(nodes int) workload {
 	}
 }
 
-// lonePods creates pods one after the other. Each asks for seven eighths of the node it gets.
+// lonePods creates pods one after another. Each requests seven eighths of the node it gets.
 func lonePods(n int) []step {
 	var out []step
 	for i := range n {
@@ -144,7 +144,7 @@ func lonePods(n int) []step {
 	return out
 }
 
-// swing has the steps of a HorizontalPodAutoscaler under two waves of load: at most double or a tenth less a minute.
+// swing is a HorizontalPodAutoscaler's reaction to two waves of load: at most double the replicas per minute.
 func swing() []step {
 	out := []step{{about: "apply 10", do: apply(deployment("hpa", 10, "500m", "1Gi")), lasts: time.Minute, noBoot: true}}
 	for _, n := range []int{20, 40, 80, 120, 150, 150, 135, 120, 100, 60, 40, 30, 60, 110, 140, 120, 80, 40, 10} {
@@ -155,7 +155,7 @@ func swing() []step {
 	return out
 }
 
-// jobs applies Jobs in waves and waits until the last has had its five minutes.
+// jobs applies Jobs in waves and waits until the last wave has had its five minutes.
 func jobs(n, waves int) []step {
 	var out []step
 	for i := range waves {

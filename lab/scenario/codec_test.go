@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// content is a case as text, in which nothing and an empty list are the same, and so are invalid UTF-8, which JSON
-// does not have, and its replacement.
+// content returns a case as text, in which nil equals an empty list, and invalid UTF-8, which JSON cannot represent,
+// equals its replacement.
 func content(t *testing.T, c Case) string {
 	t.Helper()
 	raw, err := json.MarshalIndent(c, "", " ")
@@ -22,7 +22,7 @@ func content(t *testing.T, c Case) string {
 	return strings.NewReplacer(": []", ": null", `\ufffd`, "\ufffd").Replace(string(raw))
 }
 
-// comesBack fails unless the case is the same after it was saved and read.
+// comesBack fails the test unless the case is the same after it was saved and read.
 func comesBack(t *testing.T, c Case) {
 	t.Helper()
 	raw, err := json.Marshal(c)

@@ -16,7 +16,7 @@ type field struct {
 	read func(text string) error // of the value
 }
 
-// word is a word that may be present.
+// word is an optional word.
 func word(name string, to *bool) field { return field{name: name, word: to} }
 
 // value is name=value, read by parse.
@@ -56,12 +56,12 @@ func choice[T any](name string, to *T, words []string, values []T) field {
 	})
 }
 
-// ago is a time, given as how long before now it was.
+// ago is a time, given as a duration before now.
 func ago(name string, now time.Time, to *time.Time) field {
 	return value(name, to, func(text string) (time.Time, error) { return before(now, text) })
 }
 
-// ahead is a time, given as how long after now it is.
+// ahead is a time, given as a duration after now.
 func ahead(name string, now time.Time, to *time.Time) field {
 	return value(name, to, func(text string) (time.Time, error) {
 		opposite, negative := strings.CutPrefix(text, "-")

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Any text is an error that names a line, or a cluster that can be saved and read again.
+// Any text is either rejected with an error that names a line, or is a cluster that can be saved and read again.
 func FuzzScenario(f *testing.F) {
 	f.Add("type c2 cpu=2 offers(a spot 0.04)\npool p require(arch=arm64@2)\npods 2 web cpu=1 any(zone=a) prefer(1 zone=b)\nnode n type=c2 runs(a)")
 	f.Add("(")
@@ -44,7 +44,7 @@ func FuzzScenario(f *testing.F) {
 	})
 }
 
-// What was written exactly is read exactly; what people write and read is near it; no text is an amount by accident.
+// Exactly formatted amounts are parsed exactly, rounded ones approximately, and no text is an amount by accident.
 func FuzzQuantities(f *testing.F) {
 	for _, n := range []int64{0, 1, -1, 999, 1000, 1024, 1 << 30, 14<<30 + 300<<20, math.MaxInt64, math.MinInt64, -808, 5 << 40} {
 		f.Add(n, exactly("memory", n))
@@ -84,7 +84,7 @@ func FuzzQuantities(f *testing.F) {
 	})
 }
 
-// exactly writes an amount so that amount reads the same value.
+// exactly formats an amount so that amount parses the same value.
 func exactly(resource string, n int64) string {
 	switch {
 	case resource == "cpu" && n%1000 == 0:
@@ -101,7 +101,7 @@ func exactly(resource string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// dollars writes a price so that price reads the same value.
+// dollars formats a price so that price parses the same value.
 func dollars(p model.Price) string {
 	digits := strconv.FormatInt(int64(p), 10)
 	sign := ""

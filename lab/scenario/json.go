@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Case is a decision with everything that led to it.
+// Case is a decision with all of its inputs.
 type Case struct {
 	Snapshot *model.Snapshot
 	Policy   model.Policy
@@ -16,8 +16,8 @@ type Case struct {
 	Notes    []string `json:",omitempty"` // such as the promises that the plan broke
 }
 
-// ReadJSON reads a case. It fails on unknown fields, on a case without a snapshot, and on pods of a shape that does
-// not exist.
+// ReadJSON reads a case. It fails on unknown fields, on a case without a snapshot, and on pods whose shape does not
+// exist.
 func ReadJSON(r io.Reader) (Case, error) {
 	var c Case
 	d := json.NewDecoder(r)
@@ -29,7 +29,7 @@ func ReadJSON(r io.Reader) (Case, error) {
 		return Case{}, fmt.Errorf("read case: field Snapshot is missing")
 	}
 	shapes := len(c.Snapshot.Shapes)
-	for field, pods := range map[string][]model.Pod{ // order does not matter: one fault is as good as another
+	for field, pods := range map[string][]model.Pod{ // order does not matter: any one fault may be reported
 		"Pending": c.Snapshot.Pending, "Expected": c.Snapshot.Expected,
 	} {
 		for i, p := range pods {

@@ -53,7 +53,7 @@ func (p *parser) addNode(l *line) {
 	p.s.Nodes = append(p.s.Nodes, n)
 }
 
-// missingDaemons reads namespace/name=how long for each DaemonSet whose pod waits for the node.
+// missingDaemons reads namespace/name=duration for each DaemonSet whose pod still waits for the node.
 func (p *parser) missingDaemons(l *line) (out []model.MissingDaemon) {
 	for _, item := range lists(l.group("lacks")) {
 		name, text, _ := cut(item, "=")
@@ -66,7 +66,8 @@ func (p *parser) missingDaemons(l *line) (out []model.MissingDaemon) {
 	return out
 }
 
-// size gives the node its resources and labels: those of its type, place and pool, then what the line says.
+// size sets the node's resources and labels: first those of its type, zone, capacity type and pool, then those on the
+// line.
 func (p *parser) size(l *line, n *model.Node) {
 	if !l.has("bare") {
 		var t *model.InstanceType
@@ -86,7 +87,7 @@ func (p *parser) size(l *line, n *model.Node) {
 	n.Allocatable = p.override(l, n.Allocatable, "allocatable", lists(l.group("allocatable")))
 }
 
-// inherit gives a node what follows from its type, if that is known, its place and its pool.
+// inherit sets what a node inherits from its type (if known), its zone and capacity type, and its pool.
 func inherit(n *model.Node, t *model.InstanceType) {
 	if t != nil {
 		n.Capacity, n.Allocatable = t.Capacity, t.Allocatable
@@ -110,8 +111,8 @@ func inherit(n *model.Node, t *model.InstanceType) {
 	}
 }
 
-// occupy puts pods on the node. Its usage is what the line says or, by default, the requests of the pods with a
-// shape.
+// occupy adds pods to the node. The node's usage is given on the line or, by default, the sum of the requests of its
+// pods with a shape.
 func (p *parser) occupy(l *line, n *model.Node) {
 	for _, item := range lists(l.group("runs")) {
 		pod := p.bound(l, item, n.Name)

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// FormatPlan formats a plan for people: equal launches and equal reasons once, pods grouped by the part of the name
-// before their number, without identities. An empty plan is "nothing".
+// FormatPlan formats a plan for people, without identities: equal launches and equal reasons appear once, and pods
+// are grouped by the part of their name before the number. An empty plan is "nothing".
 func FormatPlan(s *model.Snapshot, p model.Plan) string {
 	var b strings.Builder
 	b.WriteString(placements(p))
@@ -127,7 +127,7 @@ func unplaced(p model.Plan) string {
 	return b.String()
 }
 
-// whom returns the names of the pods of a launch.
+// whom formats the names of the pods of a launch.
 func whom(pods []model.PodKey) string {
 	if len(pods) == 0 {
 		return "no pod"

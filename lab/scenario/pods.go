@@ -25,7 +25,7 @@ func (p *parser) shapeOf(l *line, name string) int {
 	return p.named(l, other)
 }
 
-// named returns the shape that was declared under the name, -1 if there is none.
+// named returns the shape declared under the name, or -1 if there is none.
 func (p *parser) named(l *line, name string) int {
 	i, ok := p.shapes[name]
 	if !ok {
@@ -59,8 +59,8 @@ func (p *parser) addPods(l *line) {
 	}
 }
 
-// wait reads the fields of pending pods, and returns the list they belong to. words is the number of leading words of
-// the line.
+// wait reads the fields of a pending pod, and returns the list the pod belongs to. words is the number of leading
+// words of the line.
 func (p *parser) wait(l *line, pod *model.Pod, words int) *[]model.Pod {
 	expected := false
 	l.fields(words, waitFields(p.s.Now, pod, &expected)...)
@@ -95,7 +95,7 @@ func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
 	}
 }
 
-// addPod reads one pod that is not part of a numbered row.
+// addPod reads a single pod, which is not part of a numbered series.
 func (p *parser) addPod(l *line) {
 	namespace, name := slashed(l.words[1])
 	if name == "" {
@@ -138,7 +138,7 @@ func (p *parser) addDaemon(l *line) {
 	p.s.Daemons = append(p.s.Daemons, d)
 }
 
-// ordinaryCost is the eviction cost of a pod by default.
+// ordinaryCost is the default eviction cost of a pod.
 const ordinaryCost = 1000
 
 // boundFields are the fields of a pod on a node other than its shape.
@@ -161,7 +161,7 @@ func boundFields(now time.Time, b *model.BoundPod) []field {
 	}
 }
 
-// jobField is job=5m|10m|12m: how long a Job's pod has run, then how long earlier ones ran.
+// jobField is job=5m|10m|12m: how long a Job's pod has run, then how long earlier pods of the Job ran.
 func jobField(now time.Time, b *model.BoundPod) field {
 	return field{name: "job", read: func(text string) error {
 		b.Job = &model.JobRun{}

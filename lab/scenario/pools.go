@@ -39,7 +39,7 @@ func (p *parser) addSubnet(l *line) {
 	slices.SortFunc(p.s.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })
 }
 
-// addReservation adds a capacity reservation, whose nodes have the label reservation with its name.
+// addReservation adds a capacity reservation. Its nodes have the label reservation=<its name>.
 func (p *parser) addReservation(l *line) {
 	r := model.Reservation{
 		ID: l.name(), Labels: model.Requirements{model.OneOf("reservation", l.name())},
@@ -49,7 +49,7 @@ func (p *parser) addReservation(l *line) {
 	p.reserved = append(p.reserved, r)
 }
 
-// reservationsOf returns the capacity reservations that a pool names, or all.
+// reservationsOf returns the capacity reservations that the pool names, or all if it names none.
 func (p *parser) reservationsOf(l *line) (out []model.Reservation) {
 	named := leaves(lists(l.group("reservations")))
 	for _, r := range p.reserved {
@@ -63,7 +63,7 @@ func (p *parser) reservationsOf(l *line) (out []model.Reservation) {
 	return out
 }
 
-// subnetsOf returns the subnets that a pool names, or all.
+// subnetsOf returns the subnets that the pool names, or all if it names none.
 func (p *parser) subnetsOf(l *line) (out []string) {
 	named := leaves(lists(l.group("subnets")))
 	for _, s := range p.s.Subnets {
@@ -78,7 +78,8 @@ func (p *parser) subnetsOf(l *line) (out []string) {
 	return out
 }
 
-// limits reads the group limit or usage, in which nodes is not a resource, and reports whether it has nodes.
+// limits reads the group limit or usage, in which nodes is not a resource, and reports whether the group contains
+// nodes.
 func (p *parser) limits(pool *model.Pool, l *line, group string, to *model.Resources, nodes *int64) (counted bool) {
 	items := lists(l.group(group))
 	if i := slices.IndexFunc(items, func(item string) bool { return strings.HasPrefix(item, "nodes=") }); i >= 0 {
@@ -108,7 +109,7 @@ func disruptionFields(d *model.DisruptionPolicy) []field {
 	}
 }
 
-// annotationFields are the settings that a pool's owner makes with annotations.
+// annotationFields are the settings that a pool's owner makes by annotations.
 func annotationFields(now time.Time, d *model.DisruptionPolicy) []field {
 	return []field{
 		windowField(&d.Window),

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// line is a declaration: its words, values and groups, and the first error that was found in it.
+// line is a declaration: its words, values and groups, and the first error found in it.
 type line struct {
 	number int
 	err    error
@@ -107,7 +107,7 @@ func (l *line) failf(format string, args ...any) {
 	}
 }
 
-// in calls read, and puts the context before the error that it finds.
+// in calls read, and prefixes the error that read records with the context.
 func (l *line) in(context string, read func()) {
 	if l.err != nil {
 		return
@@ -128,7 +128,7 @@ func (l *line) has(word string) bool {
 	return false
 }
 
-// says reports whether one of the words from the i-th on is this one.
+// says reports whether the words from the i-th on include this one.
 func (l *line) says(word string, i int) bool {
 	l.used[word] = true
 	return slices.Contains(l.words[min(i, len(l.words)):], word)

@@ -12,7 +12,7 @@ import (
 // Now is the time in every scenario that does not set another.
 var Now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// kinds of declarations, in the order in which they are read: what others refer to comes first.
+// kinds of declarations, in the order in which they are read: a kind comes before the kinds that refer to it.
 var kinds = []string{
 	"now", "resource", "namespace", "subnet", "type", "reservation", "shape", "pods", "pod", "pool", "daemon",
 	"node", "policy", "unsettled",
@@ -52,10 +52,10 @@ type parser struct {
 	s      *model.Snapshot
 	policy model.Policy
 	types  []declaredType
-	// reserved are the capacity reservations, offered to every pool that does not name some.
+	// reserved are the capacity reservations, offered to every pool that names none.
 	reserved []model.Reservation
 	shapes   map[string]int  // index into s.Shapes, by the name they were declared under
-	taken    map[string]bool // kind and name of what may be declared once
+	taken    map[string]bool // kind and name of declarations that must be unique
 }
 
 func (p *parser) declare(kind string, l *line) {
@@ -110,7 +110,7 @@ func (p *parser) once(l *line, kind, name string) {
 	p.taken[key] = true
 }
 
-// leftOver fails on anything that no declaration read: a misspelt word must not be ignored.
+// leftOver fails if a field was not read by any declaration: a misspelt word must not be ignored.
 func (l *line) leftOver() error {
 	if !l.used[l.kind()] {
 		return fmt.Errorf("%q: unknown declaration", strings.Join(l.words, " "))
@@ -149,7 +149,7 @@ func (p *parser) addResource(l *line) {
 	}
 }
 
-// amounts reads resources written on the line itself, over base.
+// amounts returns base, overridden by the resource amounts on the line itself.
 func (p *parser) amounts(l *line, base model.Resources) model.Resources {
 	for i := range base {
 		name := model.ResourceName(p.s.ResourceNames, i)
@@ -168,7 +168,7 @@ func (l *line) amount(resource, text string) int64 {
 	return n
 }
 
-// override reads the amounts of a group over base.
+// override returns base, overridden by the amounts in a group.
 func (p *parser) override(l *line, base model.Resources, group string, items []string) model.Resources {
 	l.in(group, func() {
 		for _, item := range items {
@@ -183,7 +183,7 @@ func (p *parser) override(l *line, base model.Resources, group string, items []s
 	return base
 }
 
-// resource returns the index of the name, -1 if there is none.
+// resource returns the index of the resource, or -1 if there is none of that name.
 func (p *parser) resource(name string) int {
 	for i := range model.MaxResources {
 		if model.ResourceName(p.s.ResourceNames, i) == name {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// web selects app=web of some namespaces.
+// web selects app=web in the given namespaces.
 func web(namespaces ...string) model.Selector {
 	return model.Selector{Namespaces: namespaces, Labels: model.Requirements{model.OneOf("app", "web")}}
 }

@@ -38,7 +38,7 @@ func (p *parser) shape(l *line, namespace string) (s model.Shape) {
 	return s
 }
 
-// sentence is free text, best quoted.
+// sentence returns free text, which is best quoted.
 func sentence(contents []string) string {
 	for i, content := range contents {
 		contents[i] = leaf(strings.TrimSpace(content))
@@ -88,7 +88,7 @@ func (l *line) topology(text string) (head, pods string) {
 	return strings.TrimSpace(text[:i]), text[i+1:]
 }
 
-// selector reads requirements on the labels of pods, then their namespaces; own is the default.
+// selector reads requirements on the labels of pods, then their namespaces; the default namespace is own.
 func (l *line) selector(text, own string) (s model.Selector) {
 	s.Namespaces = []string{own}
 	for from := 0; ; {
@@ -206,7 +206,7 @@ func volumeFields(v *model.Volume) []field {
 	return []field{text("driver", &v.Driver), word("alone", &v.Alone)}
 }
 
-// volume reads one volume: its name and kind, a colon, and alternative conjunctions of node labels separated by
+// volume reads one volume: its name and properties, a colon, and alternative conjunctions of node labels separated by
 // semicolons.
 func (l *line) volume(text string) (v model.Volume) {
 	head, places, placed := cut(text, ":")

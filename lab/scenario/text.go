@@ -63,7 +63,7 @@ func nonEmpty(items []string) []string {
 	return out
 }
 
-// leaf returns the value of a name, key or value: itself, or its unquoted content.
+// leaf returns a name, key or value, without quotes if it is quoted.
 func leaf(text string) string {
 	if strings.HasPrefix(text, `"`) {
 		if plain, err := strconv.Unquote(text); err == nil {
@@ -80,7 +80,7 @@ func leaves(items []string) []string {
 	return items
 }
 
-// quote writes a text so that leaf reads it back: quoted if it is empty or contains a character with a meaning.
+// quote formats a text so that leaf reads it back: it quotes texts that are empty or contain special characters.
 func quote(text string) string {
 	for _, c := range text {
 		if !plain(c) && c != '/' {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// declaredType is an instance type, for every pool or for some.
+// declaredType is an instance type, for the pools in only or, if there are none, for every pool.
 type declaredType struct {
 	model.InstanceType
 	only []string
@@ -37,7 +37,8 @@ func (p *parser) addType(l *line) {
 	p.types = append(p.types, t)
 }
 
-// addresses reads what nodes take from their subnets: addresses(5=12, 15=18) is 12 for up to 5 pods, then 18.
+// addresses reads how many addresses a node takes from its subnet: addresses(5=12, 15=18) is 12 for up to 5 pods,
+// then 18.
 func (l *line) addresses() (out []model.AddressStep) {
 	for _, item := range lists(l.group("addresses")) {
 		pods, taken, ok := cut(item, "=")
@@ -76,7 +77,7 @@ func (p *parser) offer(item string) (o model.Offering, err error) {
 	return o, nil
 }
 
-// typesOf returns the types that the line names, or all declared for the pool.
+// typesOf returns the types that the line names, or all types of the pool if it names none.
 func (p *parser) typesOf(l *line, pool string) (out []model.InstanceType) {
 	named := leaves(lists(l.group("types")))
 	for i, name := range named {
@@ -102,7 +103,7 @@ func (p *parser) typesOf(l *line, pool string) (out []model.InstanceType) {
 	return out
 }
 
-// typeFor returns the type of the name declared for the pool, else the one for every pool, else nil.
+// typeFor returns the type of this name declared for the pool, else the one declared for every pool, else nil.
 func (p *parser) typeFor(name, pool string) *model.InstanceType {
 	var found *model.InstanceType
 	for i := range p.types {

@@ -16,7 +16,7 @@ var shortKeys = map[string]string{
 	"node": model.NodeNameField,
 }
 
-// longKey returns the label key that a text stands for: itself if quoted.
+// longKey returns the label key that a text stands for. A quoted text stands for itself.
 func longKey(text string) string {
 	if long, ok := shortKeys[text]; ok {
 		return long
@@ -70,7 +70,7 @@ var signs = map[string]model.Operator{
 	"=": model.In, "!=": model.NotIn, ">": model.Gt, ">=": model.Gte, "<": model.Lt, "<=": model.Lte, "!": "!",
 }
 
-// units of amounts; of suffixes with the same end the longer comes first.
+// units of amounts; of suffixes with the same ending, the longer comes first.
 var units = []struct {
 	suffix string
 	factor int64
@@ -89,7 +89,7 @@ var units = []struct {
 	{"E", 1e18},
 }
 
-// amount reads a quantity in the resource's unit: millicores, bytes or pieces. It saturates.
+// amount parses a quantity in the resource's unit: millicores, bytes or a count. It saturates.
 func amount(resource, text string) (int64, error) {
 	number, factor, parts := text, int64(1), resource == "cpu"
 	for _, u := range units {

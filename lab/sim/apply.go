@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// applier carries plans out in the simulated cluster: it is what controller/apply is to a real one.
+// applier carries out plans in the simulated cluster, as controller/apply does in a real one.
 type applier struct{ *run }
 
 // Apply launches and removes nodes.
@@ -39,10 +39,11 @@ func (a applier) Apply(_ context.Context, _ *model.Snapshot, plan model.Plan) cy
 	return out
 }
 
-// Report does nothing: nobody reads the simulated cluster's events.
+// Report does nothing: the simulated cluster has no events.
 func (applier) Report(*model.Snapshot, model.Plan, map[string]string) {}
 
-// Advance drains the nodes of commands whose replacements are ready, if the commands still hold; else the nodes stay.
+// Advance drains the nodes of commands whose replacements are ready, if the commands still hold; otherwise it undoes
+// the commands.
 func (a applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.StillTrue) (out cycle.Result,
 	due time.Time,
 ) {
@@ -73,12 +74,12 @@ func (a applier) Advance(_ context.Context, _ *model.Snapshot, stillTrue cycle.S
 // command is a model.Command in progress.
 type command struct {
 	model.Command
-	nodes []*node // that it removes
-	waits int     // for so many replacements
+	nodes []*node // the nodes it removes
+	waits int     // the number of replacements that are not ready yet
 	over  bool
 }
 
-// begin keeps pods off the nodes that a command removes and launches their replacements.
+// begin cordons the nodes that a command removes and launches their replacements.
 func (r *run) begin(plan *model.Command) (out cycle.Result) {
 	c := &command{Command: *plan}
 	for _, x := range plan.Removals {
@@ -111,7 +112,7 @@ func (r *run) begin(plan *model.Command) (out cycle.Result) {
 	return out
 }
 
-// undo returns a command's nodes to what they were. The replacements stay: pods may have places there by now.
+// undo makes a command's nodes schedulable again. The replacements stay: pods may be bound to them by now.
 func (r *run) undo(c *command) {
 	if c.over {
 		return

@@ -8,11 +8,11 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Bound returns a proven lower bound of what the trace's pods cost, in dollars: the least that any nodes cost which
-// hold the pods alive at a moment (Plan.LowerBound), summed over evenly spaced moments. Nobody who runs each pod as
-// soon as it comes pays less, however pods are moved, apart from the error of the sampling.
+// Bound returns a proven lower bound on the cost of the trace's pods, in dollars: the minimum cost of nodes that hold
+// the pods alive at a moment (Plan.LowerBound), summed over evenly spaced moments. Apart from the sampling error,
+// nobody who runs each pod as soon as it arrives pays less, however pods are moved.
 func Bound(ctx context.Context, c Config, samples int) (float64, error) {
-	c.Decider = Compatible() // the bound does not depend on who decides
+	c.Decider = Compatible() // the bound does not depend on the decider
 	c, err := c.defaults()
 	if err != nil {
 		return 0, err

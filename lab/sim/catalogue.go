@@ -8,17 +8,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Catalogue says which of a region's instance types may be launched: the c, m and r families of amd64 with a
+// Catalogue selects the instance types of a region that may be launched: the c, m and r families of amd64 with a
 // generation above 2.
 type Catalogue struct {
 	Region  string // "" = us-east-1
-	Zones   int    // how many of the region's zones; 0 = one
+	Zones   int    // the number of the region's zones; 0 = one
 	MaxVCPU int    // of a type; 0 = any
-	GPUs    bool   // the g and p families too
-	Spot    bool   // spot offerings too
+	GPUs    bool   // include the g and p families
+	Spot    bool   // include spot offerings
 }
 
-// Types are the catalogue's, with EKS's overhead and the region's prices.
+// Types returns the catalogue's types, with EKS's overhead and the region's prices.
 func (c Catalogue) Types() []model.InstanceType {
 	region := cmp.Or(c.Region, "us-east-1")
 	var zones []string
@@ -30,7 +30,7 @@ func (c Catalogue) Types() []model.InstanceType {
 	return Types(region, zones, c.admits, c.Spot)
 }
 
-// Types are those of a region's instance types that are admitted and offered in the zones, by Name, with EKS's
+// Types returns the region's instance types that admit accepts and the zones offer, sorted by Name, with EKS's
 // overhead, the labels that every type has and the region's prices of instances and root volumes.
 func Types(region string, zones []string, admit func(*catalog.Type) bool, spot bool) []model.InstanceType {
 	side := catalog.VolumePrice(region, catalog.Volume{Type: "gp3", GiB: 20}) // the root volume of an AL2023 node

@@ -16,8 +16,8 @@ type chance struct {
 	faults Faults
 }
 
-// draw returns a number from 0 to 1 (exclusive) that depends on nothing but the seed and what it is drawn for: every
-// decider meets the same faults.
+// draw returns a number in [0, 1) that depends only on the seed and on the arguments: every decider meets the same
+// faults.
 func (c *chance) draw(what string, n ...uint64) float64 {
 	h := fnv.New64a()
 	var word [8]byte
@@ -28,13 +28,13 @@ func (c *chance) draw(what string, n ...uint64) float64 {
 		_, _ = h.Write(word[:])
 	}
 	_, _ = h.Write([]byte(what))
-	x := h.Sum64() // its low bits vary more than its high ones: mix (splitmix64's finalizer)
+	x := h.Sum64() // the low bits vary more than the high ones: mix (splitmix64's finalizer)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return float64((x^x>>31)>>11) / (1 << 53)
 }
 
-// bootTime returns how long a node takes to boot: a log-normal time.
+// bootTime returns the log-normally distributed time that a node takes to boot.
 func (c *chance) bootTime(n *node) time.Duration {
 	seq := uint64(n.seq)
 	normal := math.Sqrt(-2*math.Log(1-c.draw("boot", seq))) * math.Cos(2*math.Pi*c.draw("boot too", seq)) // Box–Muller
@@ -53,7 +53,7 @@ func (c *chance) dry(key model.OfferingKey, now time.Duration) bool {
 	return c.draw(key.Type+"/"+key.Zone+"/"+key.CapacityType, uint64(now/time.Hour)) < c.faults.NoCapacity
 }
 
-// interruption returns after how long a spot instance is interrupted, and whether it ever is.
+// interruption returns the time after which a spot instance is interrupted, and whether it ever is.
 func (c *chance) interruption(n *node) (time.Duration, bool) {
 	if n.CapacityType != model.Spot || c.faults.Interruptions <= 0 {
 		return 0, false

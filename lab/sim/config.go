@@ -9,31 +9,33 @@ import (
 	"github.com/nodeless/nodeless/lab/sim/trace"
 )
 
-// Config is what is simulated. Where a default is named, 0 means the default and a negative value means 0.
+// Config describes a simulation. Where a field names a default, 0 means the default and a negative value means 0.
 type Config struct {
 	Trace   *trace.Trace
-	Types   []model.InstanceType // what may be launched, by Name: see Catalogue
+	Types   []model.InstanceType // the types that may be launched, sorted by Name; see Catalogue
 	Decider Decider
 	Daemons []model.Resources // requests of the pods that run on every node; nil = Agents
 
-	// Interval is how often nodes are searched that may not be worth their price, if anything changed; default 30 s.
+	// Interval is how often the simulation searches for nodes that are not worth their price, if anything changed;
+	// default 30 s.
 	Interval time.Duration
-	// Pieces is how many pieces of such a search fall into one interval; the next interval continues where it stopped.
-	// Default 1000: a controller pauses for 20 ms between them.
+	// Pieces is how many pieces of such a search fit into one interval; the next interval continues where the search
+	// stopped. Default 1000: a controller pauses for 20 ms between pieces.
 	Pieces int
-	// ConsolidateAfter is the pool's.
+	// ConsolidateAfter is the pool's consolidateAfter.
 	ConsolidateAfter time.Duration
-	// Budget is the share of the pool's nodes that may be disrupted at a time, rounded up; default 0.1, as Karpenter's.
+	// Budget is the share of the pool's nodes that may be disrupted at a time, rounded up; default 0.1, as in
+	// Karpenter.
 	Budget float64
-	// Boot is the median time from a node's launch until pods run on it, Spread the standard deviation of its logarithm;
-	// default 40 s and 0.15.
+	// Boot is the median time from a node's launch until pods run on it, Spread the standard deviation of its
+	// logarithm; defaults 40 s and 0.15.
 	Boot   time.Duration
 	Spread float64
 	// Grace is the time from the eviction of a node's pods until the node is gone; default 10 s.
 	Grace time.Duration
 	// Successor is the time from a pod's eviction until its ReplicaSet has created the next one.
 	Successor time.Duration
-	// StartOver makes a pod that was moved run its whole life again, as a job without checkpoints; otherwise it runs on.
+	// StartOver makes an evicted pod run its whole life again, like a job without checkpoints; otherwise it continues.
 	StartOver bool
 	// MostAllocated makes kube-scheduler prefer full nodes (scoringStrategy MostAllocated); by default it prefers empty
 	// ones.
@@ -41,28 +43,29 @@ type Config struct {
 
 	Faults Faults
 	Seed   uint64
-	// CheckEvery n has every n-th plan judged by engine/check; 0 = none.
+	// CheckEvery n checks every n-th plan with engine/check; 0 = none.
 	CheckEvery int
-	// Progress is called now and then with the time that was simulated.
+	// Progress is called from time to time with the simulated time.
 	Progress func(at, end time.Duration)
-	// OnDecision is called with every decision. Plans for pods and searches for nodes to remove come one by one.
+	// OnDecision is called with every decision. Provisioning plans and searches for nodes to remove are separate
+	// decisions.
 	OnDecision func(cycle.Decision)
 
 	audit func(*run) // after every event, in tests
 }
 
-// Faults are what goes wrong, by Config.Seed.
+// Faults are the faults to inject; Config.Seed determines when.
 type Faults struct {
-	// NoCapacity is the share of the hours in which a type has no capacity.
+	// NoCapacity is the share of hours in which an offering has no capacity.
 	NoCapacity float64
-	// NotReady is the share of nodes that never become ready; they are given up after 15 minutes.
+	// NotReady is the share of nodes that never become ready; they are terminated after 15 minutes.
 	NotReady float64
-	// Interruptions is how often an hour a spot instance is interrupted on average.
+	// Interruptions is the mean number of interruptions per hour of a spot instance.
 	Interruptions float64
 }
 
-// Agents are the requests of a usual cluster's daemons, 280m and 320 MiB in all: an address plugin, a proxy and a log
-// shipper.
+// Agents are the requests of a typical cluster's DaemonSet pods, 280m and 320 MiB in all: a CNI plugin, a proxy and a
+// log shipper.
 var Agents = []model.Resources{
 	{model.CPU: 50, model.Memory: 64 << 20, model.Pods: 1},
 	{model.CPU: 100, model.Memory: 128 << 20, model.Pods: 1},
@@ -78,7 +81,7 @@ func orDefault[T int | float64 | time.Duration](v *T, otherwise T) {
 	}
 }
 
-// defaults fills in what was left out, and returns an error if nothing can be simulated.
+// defaults fills in the defaults, and returns an error if the configuration is invalid.
 func (c Config) defaults() (Config, error) {
 	orDefault(&c.Interval, 30*time.Second)
 	orDefault(&c.Pieces, 1000)
@@ -96,13 +99,13 @@ func (c Config) defaults() (Config, error) {
 	case len(c.Types) == 0:
 		return c, fmt.Errorf("simulate: the catalogue has no instance types")
 	case c.Decider.Provision == nil || c.Decider.Disrupt == nil:
-		return c, fmt.Errorf("simulate: nobody decides")
+		return c, fmt.Errorf("simulate: the decider lacks Provision or Disrupt")
 	case c.Interval < time.Second:
-		return c, fmt.Errorf("simulate: an interval of %s: nodes are searched once a second at most", c.Interval)
+		return c, fmt.Errorf("simulate: an interval of %s: give at least 1s", c.Interval)
 	case !share(c.Faults.NoCapacity) || !share(c.Faults.NotReady) || c.Budget > 1:
-		return c, fmt.Errorf("simulate: shares are from 0 to 1")
+		return c, fmt.Errorf("simulate: budget and shares of faults: give numbers from 0 to 1")
 	case c.Faults.Interruptions < 0:
-		return c, fmt.Errorf("simulate: %v interruptions an hour", c.Faults.Interruptions)
+		return c, fmt.Errorf("simulate: %v interruptions an hour: give 0 or more", c.Faults.Interruptions)
 	}
 	return c, nil
 }

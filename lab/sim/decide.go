@@ -12,10 +12,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// newDriver returns the controller's own driver with the ports of the simulated cluster.
+// newDriver returns the controller's own driver, connected to the simulated cluster.
 func (r *run) newDriver() *cycle.Driver {
 	o := r.Decider.Options
-	judged := false // the latest plan
+	judged := false // whether the latest plan was checked
 	o.State, o.Applier, o.Clock, o.Log = state{r}, applier{r}, r.clock, slog.New(slog.DiscardHandler)
 	o.Provision = func(s *model.Snapshot, p model.Policy) model.Plan {
 		r.plans++
@@ -44,10 +44,10 @@ func (r *run) newDriver() *cycle.Driver {
 	return cycle.NewDriver(o)
 }
 
-// decided reports a decision, and returns an error if a plan broke a promise.
+// decided passes a decision to OnDecision. It returns an error if a plan failed its check.
 func (r *run) decided(d *cycle.Decision) error {
 	if len(d.Bad) > 0 {
-		return fmt.Errorf("at %s a plan of %s breaks %d promises, which is a bug; the first: %s", r.now, r.Decider.Name,
+		return fmt.Errorf("at %s a plan of %s fails %d checks, which is a bug; the first: %s", r.now, r.Decider.Name,
 			len(d.Bad), d.Bad[0])
 	}
 	if r.OnDecision != nil {
@@ -56,27 +56,27 @@ func (r *run) decided(d *cycle.Decision) error {
 	return nil
 }
 
-// changed notes that the cluster has changed: nodes are searched at the next interval.
+// changed records that the cluster has changed, so that the next interval searches for nodes to remove.
 func (r *run) changed() {
 	r.snap = nil
 	r.searchBy(r.now + 1)
 }
 
-// searchBy has nodes searched at the first interval from a time on, unless they are searched before.
+// searchBy schedules a search for nodes to remove at the first interval at or after from, unless one is due earlier.
 func (r *run) searchBy(from time.Duration) {
 	if next := (from + r.Interval - 1).Truncate(r.Interval); r.disruptDue == 0 || next < r.disruptDue {
 		r.disruptDue = next
 	}
 }
 
-// planSoon asks for a plan once no further pod has come for a while.
+// planSoon schedules provisioning for when no further pod has arrived for a while.
 func (r *run) planSoon() {
 	r.pace.Change(r.time(r.now))
 	due, _ := r.pace.Due()
 	r.provisionDue = max(due.Sub(r.epoch), 1)
 }
 
-// provision answers the pods that wait and those that have to leave their nodes.
+// provision plans for the waiting pods and for the pods on nodes being removed or interrupted.
 func (r *run) provision(ctx context.Context) error {
 	r.provisionDue = 0
 	r.pace.Settled()
@@ -90,14 +90,14 @@ func (r *run) provision(ctx context.Context) error {
 	return r.decided(&d)
 }
 
-// advance carries on the commands in progress.
+// advance continues the commands whose replacements are all ready.
 func (r *run) advance(ctx context.Context) {
 	if slices.ContainsFunc(r.inProgress, func(c *command) bool { return c.waits == 0 }) {
 		r.driver.Advance(ctx, &cycle.Decision{})
 	}
 }
 
-// disrupt searches for nodes that are not worth their price, from where the last search stopped.
+// disrupt searches for nodes that are not worth their price, continuing where the last search stopped.
 func (r *run) disrupt(ctx context.Context) error {
 	r.disruptDue = 0
 	var due time.Time

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// kind is what happens. Of what happens at the same instant the lower kind comes first: decisions see all of it.
+// kind is the kind of an event. At the same instant, lower kinds come first, so that decisions see all other events.
 type kind uint8
 
 const (
@@ -13,9 +13,9 @@ const (
 	nodeGone         // a drained node
 	nodeReady        //
 	nodeFailed       // to become ready in time
-	interrupted      // the cloud announces that it will take a spot instance
+	interrupted      // the interruption notice of a spot instance
 	evicted          // the pods of an interrupted node
-	podReturns       // as the successor of a pod that was evicted
+	podReturns       // as the successor of an evicted pod
 	podArrives       // not in the queue
 	provision        // not in the queue
 	disrupt          // not in the queue
@@ -28,7 +28,7 @@ type event struct {
 	kind kind
 	seq  uint64
 	pod  int32
-	turn uint32 // of the pod: the event is void if the pod has moved since
+	turn uint32 // of the pod: the event is void if the pod has moved since then
 	node *node
 }
 
@@ -42,7 +42,7 @@ func (e *event) before(o *event) bool {
 	return e.seq < o.seq
 }
 
-// queue holds events, the next one first.
+// queue holds events, the earliest first.
 type queue struct {
 	events events
 	seq    uint64

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	// registrationTimeout is how long a node may take to become ready (as Karpenter).
+	// registrationTimeout is how long a node may take to become ready (as in Karpenter).
 	registrationTimeout = 15 * time.Minute
-	// interruptionNotice is how long before its end a spot instance is interrupted; its pods are evicted evictAfter that,
-	// so that replacements have time to boot.
+	// interruptionNotice is the time between a spot instance's interruption notice and its end. Its pods are evicted
+	// evictAfter after the notice, so that replacements have time to boot.
 	interruptionNotice, evictAfter = 2 * time.Minute, 90 * time.Second
 )
 
-// launch starts a node of the cheapest offering of the launch that has capacity.
+// launch launches a node of the launch's chosen offering or, if that has no capacity, of its cheapest offering with
+// capacity.
 func (r *run) launch(l *model.Launch, replaces *command) (*node, error) {
 	failed := r.market.errors
 	key, price, ok := r.market.offer(l, r.now)
@@ -51,14 +52,14 @@ func (r *run) launch(l *model.Launch, replaces *command) (*node, error) {
 	return n, nil
 }
 
-// labels are those of the node once it is ready.
+// labels returns the labels that the node has once it is ready.
 func (r *run) labels(n *node) model.Requirements {
 	return model.NewRequirements(
 		model.OneOf(model.LabelZone, n.Zone), model.OneOf(model.LabelCapacityType, n.CapacityType),
 		model.OneOf(model.LabelPool, n.Pool)).And(r.market.types[n.Type].Requirements)
 }
 
-// ready makes a node ready, and lets the command that waits for it go on.
+// ready makes a node ready, and advances the command that waits for it.
 func (r *run) ready(ctx context.Context, n *node) {
 	if n.interrupted {
 		return
@@ -79,7 +80,7 @@ func (r *run) ready(ctx context.Context, n *node) {
 	}
 }
 
-// lose ends a node that was drained or did not become ready.
+// lose terminates a node that was drained or did not become ready.
 func (r *run) lose(n *node) {
 	r.evict(n)
 	r.terminate(n)
@@ -91,7 +92,7 @@ func (r *run) lose(n *node) {
 	}
 }
 
-// interrupt announces that the cloud will take the instance.
+// interrupt delivers the notice that the cloud will interrupt the instance.
 func (r *run) interrupt(n *node) {
 	if n.Deleting && n.removedBy == nil || n.interrupted || !r.exists(n) {
 		return
@@ -108,7 +109,7 @@ func (r *run) interrupt(n *node) {
 	r.planSoon()
 }
 
-// terminate ends an instance, and its bill.
+// terminate terminates an instance and ends its billing.
 func (r *run) terminate(n *node) {
 	if !r.exists(n) {
 		return

@@ -7,15 +7,15 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// outageMemory is how long an offering without capacity is not tried again (as Karpenter).
+// outageMemory is how long an offering without capacity is not retried (as in Karpenter).
 const outageMemory = 3 * time.Minute
 
-// market is what the cloud offers, and which offerings had no capacity lately.
+// market holds the cloud's offerings, and which of them lacked capacity lately.
 type market struct {
 	all     []model.InstanceType
 	types   map[string]*model.InstanceType      // of all, by name
-	outages map[model.OfferingKey]time.Duration // offerings without capacity, until when
-	errors  int                                 // launches that failed for want of capacity
+	outages map[model.OfferingKey]time.Duration // when offerings without capacity may be retried
+	errors  int                                 // attempts that failed for lack of capacity
 	chance  *chance
 }
 
@@ -30,7 +30,7 @@ func newMarket(all []model.InstanceType, c *chance) market {
 	return m
 }
 
-// offer returns the launch's choice or, if that has no capacity, the cheapest of its candidates that has some.
+// offer returns the launch's chosen offering or, if that has no capacity, its cheapest candidate with capacity.
 func (m *market) offer(l *model.Launch, now time.Duration) (model.OfferingKey, model.Price, bool) {
 	if !m.outOfStock(l.Chosen.OfferingKey, now) {
 		return l.Chosen.OfferingKey, l.Chosen.Price, true
@@ -55,7 +55,7 @@ func (m *market) offer(l *model.Launch, now time.Duration) (model.OfferingKey, m
 	return best.OfferingKey, best.Price, best.Type != ""
 }
 
-// outOfStock reports whether the offering has no capacity, and remembers if so.
+// outOfStock reports whether the offering has no capacity. If so, it records the outage.
 func (m *market) outOfStock(key model.OfferingKey, now time.Duration) bool {
 	if !m.chance.dry(key, now) {
 		return false
@@ -65,7 +65,7 @@ func (m *market) outOfStock(key model.OfferingKey, now time.Duration) bool {
 	return true
 }
 
-// restocked reports whether an offering without capacity may be tried again.
+// restocked reports whether an offering without capacity may be retried.
 func (m *market) restocked(now time.Duration) bool {
 	for _, until := range m.outages {
 		if until <= now {
@@ -75,7 +75,7 @@ func (m *market) restocked(now time.Duration) bool {
 	return false
 }
 
-// stocked returns the types with the offerings that had no capacity lately marked as unavailable.
+// stocked returns the types, with offerings that lacked capacity lately marked as unavailable.
 func (m *market) stocked(now time.Duration) []model.InstanceType {
 	types := slices.Clone(m.all)
 	for key, until := range m.outages {

@@ -8,10 +8,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// minBilled is how long an instance is billed at least (EC2: 60 s).
+// minBilled is the minimum time for which an instance is billed (EC2: 60 s).
 const minBilled = time.Minute
 
-// meter counts.
+// meter accumulates the figures of a Result.
 type meter struct {
 	tooLarge        int
 	emptied         int
@@ -28,11 +28,11 @@ type meter struct {
 	empty     float64 // of which of ready nodes without pods
 	hours     float64 // of nodes
 	peak      int
-	askedCPU  float64 // core-hours of pods that run
-	boughtCPU float64 // core-hours of what nodes had for pods
+	askedCPU  float64 // core-hours that pods request while they run
+	boughtCPU float64 // core-hours of allocatable CPU less daemons
 
-	waits  []float32 // seconds, of pods that came
-	rewait []float32 // of pods that were moved
+	waits  []float32 // seconds until new pods ran
+	rewait []float32 // seconds until evicted pods ran again
 }
 
 // elapse moves the clock forward.
@@ -44,7 +44,7 @@ func (r *run) elapse(to time.Duration) {
 	}
 }
 
-// bill adds what a node cost.
+// bill adds the cost of a node.
 func (r *meter) bill(n *node, now time.Duration) {
 	ran := max(now-n.launched, minBilled)
 	r.billed += n.Price.Dollars() * ran.Hours()
@@ -56,7 +56,7 @@ func (r *meter) bill(n *node, now time.Duration) {
 	r.boughtCPU += float64(n.Allocatable[model.CPU]-n.daemons[model.CPU]) / 1000 * ran.Hours()
 }
 
-// wasEmpty adds what a ready node without pods cost since its last pod left.
+// wasEmpty adds the cost of a ready node without pods since its last pod left.
 func (r *meter) wasEmpty(n *node, now time.Duration) {
 	if n.State == model.Initialized && len(n.pods) == 0 {
 		r.empty += n.Price.Dollars() * (now - n.idleSince).Hours()
@@ -64,7 +64,7 @@ func (r *meter) wasEmpty(n *node, now time.Duration) {
 	n.idleSince = now
 }
 
-// waited notes how long a pod waited that gets a place now.
+// waited records how long a pod that is being bound has waited.
 func (r *meter) waited(p *pod, now time.Duration) {
 	wait := float32((now - p.since).Seconds())
 	if p.placed {
@@ -78,24 +78,24 @@ func (r *meter) waited(p *pod, now time.Duration) {
 type Result struct {
 	Decider  string  `json:"decider"`
 	Pods     int     `json:"pods"`
-	TooLarge int     `json:"tooLarge,omitempty"` // pods that no type holds; they were left out
+	TooLarge int     `json:"tooLarge,omitempty"` // pods that fit on no type; they were left out
 	Hours    float64 `json:"hours"`              // simulated
 
 	Cost      float64 `json:"costDollars"`    // of all nodes, by the second
 	Booting   float64 `json:"bootingDollars"` // of which before nodes were ready
 	Empty     float64 `json:"emptyDollars"`   // of which for ready nodes without pods
-	Moves     int     `json:"podMoves"`       // evictions, except by interruptions
+	Moves     int     `json:"podMoves"`       // evictions, without those by interruptions
 	NodeHours float64 `json:"machineHours"`
 	MeanNodes float64 `json:"meanMachines"`
 	PeakNodes int     `json:"peakMachines"`
 	Launched  int     `json:"machinesLaunched"`
-	Asked     float64 `json:"requestedCPUShare"` // of the CPU that was paid for
+	Asked     float64 `json:"requestedCPUShare"` // of the CPU that was paid for, less daemons
 
-	Pending Waits `json:"pending"`      // of pods that came, until they ran
-	Moving  Waits `json:"pendingMoved"` // of pods that were evicted, until they ran again
+	Pending Waits `json:"pending"`      // of new pods, until they ran
+	Moving  Waits `json:"pendingMoved"` // of evicted pods, until they ran again
 
-	Commands       int `json:"commands"`       // consolidations begun
-	Undone         int `json:"commandsUndone"` // of which no longer held
+	Commands       int `json:"commands"`       // consolidation commands begun
+	Undone         int `json:"commandsUndone"` // of which were undone
 	Emptied        int `json:"emptyMachinesRemoved"`
 	Interruptions  int `json:"interruptions,omitempty"`
 	Interrupted    int `json:"podsInterrupted,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/lab/sim/kubescheduler"
 )
 
-// node is a node from its launch to its end, together with its instance and NodeClaim.
+// node is a node from launch to termination, together with its instance and NodeClaim.
 type node struct {
 	model.Node  // Pods is replaced, never modified: snapshots share it
 	seq         int
@@ -21,31 +21,31 @@ type node struct {
 	idleSince   time.Duration // when the last pod left
 	schedulable bool          // kube-scheduler may bind pods to it
 	removedBy   *command
-	replaces    *command // for which it was launched, until it is ready
-	interrupted bool     // the cloud takes it away
-	stale       bool     // cluster.shown has an earlier version
+	replaces    *command // the command that launched it as a replacement, until it is ready
+	interrupted bool     // by the cloud
+	stale       bool     // cluster.shown holds an older version
 }
 
-// leaving reports whether the node's pods have to leave.
+// leaving reports whether the node is being removed or interrupted, so that its pods must move.
 func (n *node) leaving() bool { return n.removedBy != nil || n.interrupted }
 
-// cluster is what exists.
+// cluster holds the nodes that exist and the pods that are not on one.
 type cluster struct {
-	nodes     []*node                  // by seq, which is by name
-	scheduler *kubescheduler.Scheduler // its nodes have the same positions
+	nodes     []*node                  // by seq, hence by name
+	scheduler *kubescheduler.Scheduler // holds the nodes at the same positions
 	shown     []model.Node             // the nodes as snapshots show them, except for stale ones
 	stale     []*node
 	launches  int // so far
 	waiting   []int32
-	absent    []int32 // pods that were evicted and whose successors have not been created yet
-	leaving   int     // nodes whose pods have to leave
+	absent    []int32 // evicted pods whose successors have not been created yet
+	leaving   int     // nodes for which leaving is true
 	usage     model.Resources
 }
 
-// namePrefix begins the name of a node; its number follows.
+// namePrefix is the prefix of node names; the node's number follows.
 const namePrefix = "node-"
 
-// position is where a node is in cluster.nodes.
+// position returns the node's index in cluster.nodes.
 func (c *cluster) position(n *node) int {
 	i, _ := c.search(n.seq)
 	return i
@@ -55,7 +55,7 @@ func (c *cluster) search(seq int) (int, bool) {
 	return slices.BinarySearchFunc(c.nodes, seq, func(n *node, seq int) int { return n.seq - seq })
 }
 
-// named returns the node with this name, nil if it does not exist.
+// named returns the node with this name, or nil if it does not exist.
 func (c *cluster) named(name string) *node {
 	seq, err := strconv.Atoi(strings.TrimPrefix(name, namePrefix))
 	if i, found := c.search(seq); err == nil && found {
@@ -69,7 +69,7 @@ func (c *cluster) exists(n *node) bool {
 	return found
 }
 
-// add adds a node in flight that will have these labels.
+// add adds a node in flight. labels are the labels it will have once it is ready.
 func (c *cluster) add(n *node, labels model.Requirements) {
 	n.seq = c.launches
 	c.launches++
@@ -91,14 +91,14 @@ func (c *cluster) remove(n *node) {
 	n.schedulable = false
 }
 
-// setSchedulable says whether kube-scheduler may bind pods to the node from now on.
+// setSchedulable sets whether kube-scheduler may bind pods to the node.
 func (c *cluster) setSchedulable(n *node, schedulable bool) {
 	n.schedulable = schedulable
 	c.scheduler.SetSchedulable(c.position(n), schedulable)
 	c.touch(n)
 }
 
-// touch notes that the node has changed.
+// touch marks the node as changed.
 func (c *cluster) touch(n *node) {
 	if !n.stale {
 		n.stale = true
@@ -106,7 +106,7 @@ func (c *cluster) touch(n *node) {
 	}
 }
 
-// show brings the shown nodes up to date and returns them. Pods that have to leave a node are not on it any more.
+// show updates the shown nodes and returns them. Nodes being removed or interrupted are shown without their pods.
 func (c *cluster) show() []model.Node {
 	for _, n := range c.stale {
 		n.stale = false

@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// EC2's prices grow linearly with an instance's size, so many plans cost the same but for what nodes cost beside their
-// instances: of those, the one with the fewest nodes wins.
+// EC2's prices grow linearly with an instance's size, so many plans cost the same apart from the costs of nodes
+// beside their instances: of those, the one with the fewest nodes wins.
 func TestOfPlansWithEqualInstancePricesTheOneWithFewerNodesWins(t *testing.T) {
 	spread := func(topology string) []model.Spread {
 		return []model.Spread{{Topology: topology, MaxSkew: 1, Pods: model.Selector{

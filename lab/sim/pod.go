@@ -10,18 +10,18 @@ import (
 // pod is a pod of the trace in the cluster.
 type pod struct {
 	shape   int32
-	turn    uint32 // counts its places
+	turn    uint32 // incremented when the pod is bound or unbound
 	key     model.PodKey
 	created time.Duration
 	node    *node // nil while it waits
 	left    time.Duration
 	ends    time.Duration // while it runs
-	since   time.Duration // it waits
-	placed  bool          // it has had a place before
-	nominee *node         // the node that it is nominated to, while it waits
+	since   time.Duration // when it began to wait
+	placed  bool          // it has run before
+	nominee *node         // the node it is nominated to, while it waits
 }
 
-// schedule binds a pod if it fits on some node now; otherwise it waits.
+// schedule binds a pod if it fits on a node now; otherwise the pod waits.
 func (r *run) schedule(id int32) {
 	if i := r.scheduler.Find(int(r.pods[id].shape)); i >= 0 {
 		r.bind(id, i)
@@ -32,7 +32,7 @@ func (r *run) schedule(id int32) {
 	r.planSoon()
 }
 
-// fill binds waiting pods to a node that has room again.
+// fill binds waiting pods to a node that has become schedulable or gained free capacity.
 func (r *run) fill(n *node) {
 	if len(r.waiting) == 0 || !n.schedulable {
 		return
@@ -54,7 +54,7 @@ func (r *run) fill(n *node) {
 	})
 }
 
-// nominate reserves room for a waiting pod on a node instead of where it was reserved before; nil reserves none.
+// nominate moves a waiting pod's reservation to a node; nil removes the reservation.
 func (r *run) nominate(id int32, n *node) {
 	p := &r.pods[id]
 	if p.nominee == n {
@@ -68,7 +68,7 @@ func (r *run) nominate(id int32, n *node) {
 	}
 }
 
-// bind puts a pod on the node at a position, where it runs at once.
+// bind binds a pod to the node at a position, where it runs at once.
 func (r *run) bind(id int32, at int) {
 	p, n := &r.pods[id], r.nodes[at]
 	r.waited(p, r.now)
@@ -85,7 +85,7 @@ func (r *run) bind(id int32, at int) {
 	r.podEvent(n)
 }
 
-// unbind takes a running pod off its node.
+// unbind removes a running pod from its node.
 func (r *run) unbind(id int32) {
 	p := &r.pods[id]
 	n := p.node
@@ -100,7 +100,7 @@ func (r *run) unbind(id int32) {
 	r.podEvent(n)
 }
 
-// podEvent notes that a pod has come to the node or left it.
+// podEvent records that a pod was added to the node or removed from it.
 func (r *run) podEvent(n *node) {
 	n.LastPodEvent = r.time(r.now)
 	r.touch(n)
@@ -128,7 +128,7 @@ func (r *run) podEnded(e *event) {
 	r.fill(n)
 }
 
-// evict evicts all of a node's pods. They look for other places at once, or once their successors are created.
+// evict evicts all of a node's pods. They are scheduled again at once, or when their successors are created.
 func (r *run) evict(n *node) {
 	if !r.exists(n) {
 		return
@@ -159,7 +159,7 @@ func (r *run) evict(n *node) {
 	}
 }
 
-// comeBack creates the successor of a pod that was evicted.
+// comeBack creates the successor of an evicted pod.
 func (r *run) comeBack(id int32) {
 	r.absent = slices.DeleteFunc(r.absent, func(a int32) bool { return a == id })
 	r.pods[id].created = r.now
@@ -167,7 +167,7 @@ func (r *run) comeBack(id int32) {
 	r.schedule(id)
 }
 
-// modelPod is the pod as snapshots show it.
+// modelPod returns the pod as snapshots show it.
 func (r *run) modelPod(p *pod) model.Pod {
 	out := model.Pod{PodKey: p.key, Shape: int(p.shape), Created: r.time(p.created)}
 	if p.nominee != nil && p.node == nil {

@@ -22,14 +22,14 @@ type run struct {
 	cluster
 	meter
 	now   time.Duration // since the trace's start
-	end   time.Duration // of the trace, if no pod had to wait
+	end   time.Duration // of the trace if no pod waits
 	epoch time.Time
 	clock *clock.Virtual
 	queue queue
 
 	trace   []trace.Pod
 	arrived int
-	alive   int // pods that came and have not ended
+	alive   int // pods that arrived and have not ended
 	pods    []pod
 	shapes  []model.Shape
 
@@ -41,7 +41,7 @@ type run struct {
 	driver       *cycle.Driver
 	inProgress   []*command
 	order        []int32         // see pending
-	snap         *model.Snapshot // of what is now, nil if something changed since
+	snap         *model.Snapshot // of the present cluster; nil if something has changed
 	pace         cycle.Pace
 	provisionDue time.Duration // 0 = never
 	disruptDue   time.Duration // 0 = never
@@ -56,7 +56,7 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	}
 	r := newRun(c)
 	if r.arrived == len(r.trace) {
-		return Result{}, fmt.Errorf("simulate %s: no type of the catalogue holds any of its pods", c.Trace.Name)
+		return Result{}, fmt.Errorf("simulate %s: none of its pods fits on an instance type of the catalogue", c.Trace.Name)
 	}
 	for step := 0; r.alive > 0 || r.arrived < len(r.trace); step++ {
 		if step%1024 == 0 {
@@ -100,7 +100,7 @@ func newRun(c Config) *run {
 	return r
 }
 
-// admit makes shapes and pods of those of the trace's that some type holds.
+// admit creates the shapes and the pods of the trace's pods that fit on some type.
 func (r *run) admit() {
 	type ask struct{ cpu, memory, gpus int64 }
 	at := map[ask]int32{}
@@ -141,7 +141,7 @@ func (r *run) admit() {
 	}
 }
 
-// holds reports whether an empty node of some type has room for the request.
+// holds reports whether the request fits on an empty node of some type.
 func (c *Config) holds(ask model.Resources) bool {
 	for i := range c.Types {
 		used := ask
@@ -155,7 +155,7 @@ func (c *Config) holds(ask model.Resources) bool {
 	return false
 }
 
-// step makes the next event happen: one of the queue, a pod that comes, or a decision that is due.
+// step processes the next event: one of the queue, the arrival of a pod, or a decision that is due.
 func (r *run) step(ctx context.Context) error {
 	e := event{at: math.MaxInt64, kind: never}
 	if len(r.queue.events) > 0 {
@@ -177,7 +177,7 @@ func (r *run) step(ctx context.Context) error {
 		sooner(event{at: r.disruptDue, kind: disrupt})
 	}
 	if e.kind == never {
-		return fmt.Errorf("%d pods wait at %s and no event is to come", len(r.waiting), r.now)
+		return fmt.Errorf("%d pods still wait at %s, and no further event can place them", len(r.waiting), r.now)
 	}
 	if e == queued {
 		heap.Pop(&r.queue.events)
@@ -214,7 +214,7 @@ func (r *run) happen(ctx context.Context, e *event) error {
 	return nil
 }
 
-// report calls Progress about a hundred times.
+// report calls Progress about a hundred times per simulation.
 func (r *run) report() {
 	if share := int(100 * r.now / max(r.end, 1)); r.Progress != nil && share > r.lastReport {
 		r.lastReport = share

@@ -16,16 +16,16 @@ import (
 	"github.com/nodeless/nodeless/lab/sim/trace"
 )
 
-// kindOfPod is a share of the pods that run at a time, and how long they live: a log-normal time.
+// kindOfPod is a share of the pods running at a time, and how long they live: a log-normally distributed time.
 type kindOfPod struct {
 	share  float64
 	median time.Duration
 	sigma  float64
 }
 
-// dayOfChurn is a trace in which so many pods run at a time, from the first hour on, in which they come: four in five
-// are services that are rolled out every two days or so, the others run for hours, or as jobs for minutes. They ask
-// for 980m and 3.7 GiB on average, so that some thirty share a machine.
+// dayOfChurn returns a trace in which the given number of pods run at a time after a ramp of one hour. Four in five
+// are services that are rolled out every two days or so; the others run for hours, or as jobs for minutes. They
+// request 980m and 3.7 GiB on average, so that some thirty share a node.
 func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 	const ramp = time.Hour
 	random := rand.New(rand.NewPCG(1, 300_000))
@@ -49,7 +49,7 @@ func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 			if start >= length {
 				break
 			}
-			if random.Float64() < at/float64(ramp) { // as many as have come by then are replaced
+			if random.Float64() < at/float64(ramp) { // during the ramp, only as many are replaced as have arrived
 				add(start, life())
 			}
 		}
@@ -58,12 +58,12 @@ func dayOfChurn(pods int, length time.Duration) *trace.Trace {
 	return t
 }
 
-// pieces is how much a controller of a large cluster searches in 30 s here, a tenth or so of what it has time for:
-// 1,000 steps, from 200 plans that launch something to as many that do not. What an interval does not come to, the
-// next one does.
+// pieces is how much of a search the controller of a large cluster makes in 30 s here, about a tenth of what it has
+// time for: 1,000 steps, enough for 200 plans that may launch nodes, or 1,000 that may not. The next interval
+// continues where one stops.
 const pieces = 10
 
-// piecesAsked is $PIECES, else that.
+// piecesAsked returns $PIECES, or pieces.
 func piecesAsked(b *testing.B) int {
 	text := os.Getenv("PIECES")
 	if text == "" {
@@ -76,7 +76,7 @@ func piecesAsked(b *testing.B) int {
 	return n
 }
 
-// BenchmarkADay is a day of churn on a large cluster, or two hours of one: by make bench-scale. What was measured is in
+// BenchmarkADay runs a day of churn on a large cluster, or two hours of it, with make bench-scale. The results are in
 // docs/does-it-save-over-time.md.
 func BenchmarkADay(b *testing.B) {
 	for _, pods := range []int{3_000, 30_000, 300_000} {

@@ -24,7 +24,7 @@ func traceOf(t *testing.T, rows string) *trace.Trace {
 	return out
 }
 
-// ladder are types of 2 to 16 cores at 0.05 dollars a core, and no overhead.
+// ladder returns types of 2 to 16 cores at 0.05 dollars a core, without overhead.
 func ladder() []model.InstanceType {
 	var out []model.InstanceType
 	for _, cores := range []int64{16, 2, 4, 8} {
@@ -42,7 +42,7 @@ func ladder() []model.InstanceType {
 	return out
 }
 
-// plain has nodes ready after exactly 40 s, no daemons, and every plan judged.
+// plain has nodes that are ready after exactly 40 s, no daemons, and checks every plan.
 func plain(tr *trace.Trace, d Decider) Config {
 	return Config{
 		Trace: tr, Types: ladder(), Decider: d, Daemons: []model.Resources{}, Spread: -1, CheckEvery: 1,
@@ -50,7 +50,7 @@ func plain(tr *trace.Trace, d Decider) Config {
 	}
 }
 
-// audit ends the process of a test in which the cluster is not possible.
+// audit panics if the cluster is in an impossible state.
 func audit(r *run) {
 	where, reserved := map[int32]bool{}, map[*node]bool{}
 	for i, n := range r.nodes {
@@ -127,7 +127,7 @@ func simulate(t *testing.T, c Config) Result {
 	return r
 }
 
-// A pod of an hour that waits 40 s for its node: the node is paid from its launch to the pod's end.
+// A pod of an hour waits 40 s for its node: the node is paid for from its launch to the pod's end.
 func TestOnePodPaysForItsNode(t *testing.T) {
 	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
 		r := simulate(t, plain(traceOf(t, "0,3600,2,1Gi,1\n"), d))
@@ -141,8 +141,8 @@ func TestOnePodPaysForItsNode(t *testing.T) {
 	}
 }
 
-// Four nodes of 8 cores (or two of 16) are there for ten minutes, and half of that for two hours: who keeps all
-// pays 3.3.
+// Four nodes of 8 cores (or two of 16) are needed for ten minutes, and half of that for two hours: keeping all of
+// them would cost 3.3.
 func TestWhatIsLeftMovesTogether(t *testing.T) {
 	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
 		r := simulate(t, plain(traceOf(t, "0,600,8,1Gi,1\n0,7200,8,1Gi,1\n300,600,8,1Gi,1\n300,7200,8,1Gi,1\n"), d))
@@ -152,7 +152,7 @@ func TestWhatIsLeftMovesTogether(t *testing.T) {
 	}
 }
 
-// churn is an hour of pods that come and go.
+// churn returns an hour of pods that come and go.
 func churn(t *testing.T) *trace.Trace {
 	var rows strings.Builder
 	for i := range 400 {
@@ -161,7 +161,7 @@ func churn(t *testing.T) *trace.Trace {
 	return traceOf(t, rows.String())
 }
 
-// Every event is audited and every plan judged, with all faults there are.
+// Every event is audited and every plan checked, with all kinds of faults.
 func TestTheClusterIsAlwaysPossible(t *testing.T) {
 	for _, d := range []Decider{Nodeless(model.Policy{}), Compatible()} {
 		c := plain(churn(t), d)
@@ -182,7 +182,8 @@ func TestTheClusterIsAlwaysPossible(t *testing.T) {
 	}
 }
 
-// Above a hundred nodes kube-scheduler goes round: it continues where it stopped, also when there are fewer by then.
+// Above a hundred nodes kube-scheduler samples nodes round robin: it continues where it stopped, even when there are
+// fewer nodes by then.
 func TestKubeSchedulerGoesRoundAClusterThatShrinks(t *testing.T) {
 	c := plain(traceOf(t, "0,900,3,1Gi,140\n0,9000,3,1Gi,20\n100,60,1,1Gi,1\n5000,60,1,1Gi,1\n"), Nodeless(model.Policy{}))
 	c.Types = slices.DeleteFunc(ladder(), func(t model.InstanceType) bool { return t.Name != "m.4" })
@@ -191,8 +192,8 @@ func TestKubeSchedulerGoesRoundAClusterThatShrinks(t *testing.T) {
 	}
 }
 
-// A search that is allowed one short piece in an interval goes round all nodes in the end: twelve, of which only
-// the last by name may be replaced by a cheaper one.
+// A search that may do one short piece per interval reaches all nodes in the end: twelve, of which only the last by
+// name can be replaced by a cheaper one.
 func TestASearchGoesOnInTheNextInterval(t *testing.T) {
 	rows := "0,7200,8,1Gi,11\n1,600,7,1Gi,1\n1,7200,1,1Gi,1\n"
 	c := plain(traceOf(t, rows), Nodeless(model.Policy{MaxWhatIfs: 5}))
@@ -218,7 +219,7 @@ func TestEqualConfigurationsGiveEqualResults(t *testing.T) {
 	}
 }
 
-// Nobody pays less than the bound, and one pod alone pays it but for the boot.
+// Nothing costs less than the bound, and a single pod costs exactly the bound, apart from its node's boot time.
 func TestTheBoundIsBelowWhatIsPaid(t *testing.T) {
 	c := plain(churn(t), Compatible())
 	bound, err := Bound(context.Background(), c, 200)
@@ -243,7 +244,7 @@ func TestPodsThatNothingHoldsAreLeftOut(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if _, err := Run(context.Background(), plain(traceOf(t, "0,60,64,1Gi,3\n"), Compatible())); err == nil ||
-		!strings.Contains(err.Error(), "no type") {
+		!strings.Contains(err.Error(), "none of its pods fits") {
 		t.Errorf("nothing to simulate: %v", err)
 	}
 }
@@ -253,7 +254,7 @@ func TestBadConfigurationsSayWhatIsWrong(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"no pods":          func(c *Config) { c.Trace = &trace.Trace{} },
 		"no instance":      func(c *Config) { c.Types = nil },
-		"nobody decides":   func(c *Config) { c.Decider = Decider{} },
+		"lacks Provision":  func(c *Config) { c.Decider = Decider{} },
 		"an interval of":   func(c *Config) { c.Interval = time.Millisecond },
 		"from 0 to 1":      func(c *Config) { c.Budget = 3 },
 		"-1 interruptions": func(c *Config) { c.Faults.Interruptions = -1 },

@@ -8,16 +8,17 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// state shows the simulated cluster to the driver: it is what controller/cluster is to a real one.
+// state presents the simulated cluster to the driver, as controller/cluster presents a real one.
 type state struct{ *run }
 
 // Snapshot returns the cluster as it is now.
 func (s state) Snapshot() *model.Snapshot { return s.snapshot() }
 
-// Changed never delivers: the simulation knows when to decide.
+// Changed never delivers: the simulation itself determines when to decide.
 func (state) Changed() <-chan struct{} { return nil }
 
-// Nominate keeps nodes that a plan counts on for a while, and has kube-scheduler reserve room for pods on their nodes.
+// Nominate protects the nodes that a plan relies on for a while, and makes kube-scheduler reserve room for pods on
+// their nominated nodes.
 func (s state) Nominate(nodes map[string]bool, promised map[model.PodKey]string) {
 	until := s.time(s.now + s.Decider.NominatedFor)
 	for name := range nodes {
@@ -32,7 +33,7 @@ func (s state) Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 	if !s.Decider.Promise {
 		return
 	}
-	var free []*node // where a nomination has ended
+	var free []*node // nodes that lost a nomination
 	for _, id := range s.waiting {
 		p := &s.pods[id]
 		if was := p.nominee; was != nil && promised[p.key] != was.Name {
@@ -48,8 +49,8 @@ func (s state) Nominate(nodes map[string]bool, promised map[model.PodKey]string)
 	}
 }
 
-// snapshot returns the cluster as a controller would see it: the same value as long as nothing changes. The next one
-// reuses its Nodes.
+// snapshot returns the cluster as a controller would see it. It returns the same value until something changes. The
+// next snapshot reuses its Nodes.
 func (r *run) snapshot() *model.Snapshot {
 	now := r.time(r.now)
 	if r.snap != nil && r.snap.Now.Equal(now) {
@@ -69,7 +70,7 @@ func (r *run) snapshot() *model.Snapshot {
 	return r.snap
 }
 
-// pending returns the pods that wait and those that have to leave their nodes, by Created and Name.
+// pending returns the waiting pods and the pods on nodes being removed or interrupted, by Created and Name.
 func (r *run) pending() []model.Pod {
 	r.order = append(r.order[:0], r.waiting...)
 	if r.leaving > 0 {
@@ -96,7 +97,7 @@ func (r *run) pending() []model.Pod {
 	return out
 }
 
-// expected returns the pods that were evicted and whose successors have not been created yet, by Created and Name.
+// expected returns the evicted pods whose successors have not been created yet, by Created and Name.
 func (r *run) expected() []model.Pod {
 	var out []model.Pod
 	for _, id := range r.absent {
@@ -106,7 +107,7 @@ func (r *run) expected() []model.Pod {
 	return out
 }
 
-// currentPool returns the pool with its usage and with how many nodes its budget allows to remove now.
+// currentPool returns the pool with its usage and the number of nodes that its budget allows to be removed now.
 func (r *run) currentPool() model.Pool {
 	p := r.pool
 	allowed := max(int(math.Ceil(r.Budget*float64(len(r.nodes))))-r.leaving, 0)

@@ -9,9 +9,9 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Of 240 pods 80 go. Machines that are no longer worth their price go then, while others' pods are between eviction
-// and successor: room for these is not given away a second time, so that hardly a machine is launched for a pod that
-// found none.
+// 80 of 240 pods end. Nodes that are no longer worth their price are then removed while other evicted pods wait for
+// their replacements: capacity for these is not given away a second time, so hardly any node is launched for a
+// replacement that found none.
 func TestRoomIsKeptForSuccessors(t *testing.T) {
 	var rows strings.Builder
 	for i := range 240 {

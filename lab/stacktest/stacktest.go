@@ -1,5 +1,6 @@
-// Package stacktest is for tests of the whole: the control plane that planetest shares, a simulated region behind AWS's
-// wire protocol, simulated instances that register as nodes and run pods, and as many controllers as a test wants.
+// Package stacktest supports tests of the whole system: the shared control plane of planetest, a simulated region
+// behind AWS's wire protocol, simulated instances that register as nodes and run pods, and as many controllers as a
+// test needs.
 package stacktest
 
 import (
@@ -40,18 +41,19 @@ const (
 	cluster    = "nodeless"
 )
 
-// Stack is a cluster with machines to be had.
+// Stack is a cluster with a simulated region.
 type Stack struct {
 	Plane  *plane.Plane
 	Region *region.Region
-	URL    string        // where the region answers
-	Client client.Client // reads from the API server itself
+	URL    string        // of the region's endpoint
+	Client client.Client // reads from the API server, without a cache
 
 	own *catalog.Own
 	log *slog.Logger
 }
 
-// Start is a Stack with the NodePool general-purpose of the examples, of which nothing is left when the test is over.
+// Start returns a Stack with the NodePool general-purpose of the examples. Everything is removed at the end of the
+// test.
 func Start(t testing.TB) *Stack {
 	t.Helper()
 	s := start(t, nil)
@@ -59,8 +61,8 @@ func Start(t testing.TB) *Stack {
 	return s
 }
 
-// StartWith is a Stack whose region offers types of one's own, with their labels, and no NodePool. Nothing is left of
-// it either.
+// StartWith returns a Stack without a NodePool whose region offers custom types, with their labels. Everything is
+// removed at the end of the test.
 func StartWith(t testing.TB, own *catalog.Own) *Stack {
 	t.Helper()
 	s := start(t, own)
@@ -105,7 +107,7 @@ func start(t testing.TB, own *catalog.Own) *Stack {
 	return s
 }
 
-// background runs a part until the test is over.
+// background runs a component until the end of the test.
 func (s *Stack) background(t testing.TB, what string, f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -133,7 +135,7 @@ func (s *Stack) serve(t testing.TB) {
 	}
 }
 
-// install creates the examples' pool and class, and takes them away again with all machines.
+// install creates the pool and class of the examples, and removes them and all nodes at the end of the test.
 func (s *Stack) install(t testing.TB) {
 	file, err := examples.FS.Open("general-purpose.yaml")
 	if err != nil {
@@ -158,7 +160,7 @@ func (s *Stack) install(t testing.TB) {
 	t.Cleanup(func() { s.clear(t) })
 }
 
-// clear takes away what is left, finalizers or not: the controllers have stopped.
+// clear deletes the remaining objects in spite of finalizers: the controllers have stopped.
 func (s *Stack) clear(t testing.TB) {
 	planetest.Eventually(t, "the stack's objects are gone", func(ctx context.Context) error {
 		left := errors.New("some are left")
@@ -182,7 +184,7 @@ func (s *Stack) clear(t testing.TB) {
 				_ = s.Client.Delete(ctx, o)
 			}
 		}
-		// Nobody ends pods whose nodes are gone for a minute, and the next stack's nodes have the same names.
+		// It takes a minute until pods of deleted nodes are removed, and the next stack's nodes have the same names.
 		var pods corev1.PodList
 		if err := s.Client.List(ctx, &pods); err != nil {
 			return err
@@ -203,10 +205,10 @@ func (s *Stack) clear(t testing.TB) {
 // Replica is one running controller.
 type Replica struct {
 	Leads chan struct{} // closed when it may act
-	Stop  func()        // ends it, as SIGTERM does, and waits until it has ended
+	Stop  func()        // stops it, as SIGTERM does, and waits until it has ended
 }
 
-// Controller runs a controller until it is stopped or the test is over; change may change its options.
+// Controller runs a controller until it is stopped or the test ends. change, if not nil, changes its options.
 func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Replica {
 	r := &Replica{Leads: make(chan struct{})}
 	o := controller.Options{
@@ -219,7 +221,7 @@ func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Repl
 	return r
 }
 
-// provider reaches the region over the wire, as `nodeless run` does.
+// provider returns a provider that reaches the region over the wire, as `nodeless run` does.
 func (s *Stack) provider(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 	version string,
 ) (cloud.Provider, error) {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// crowded is a pool whose class lets more pods onto a node than EKS has addresses for.
+// crowded is a pool whose node class allows more pods on a node than EKS has IP addresses for.
 const crowded = `
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -53,9 +53,9 @@ spec:
       containers: [{name: c, image: nginx}]
 `
 
-// A laptop cluster is like EKS: aws-node and kube-proxy on every node, CoreDNS on one, addresses for as many pods as
-// EKS has. With what else a production cluster runs on every node, the demo's pods all run, and why says what
-// DaemonSets take of a node.
+// A laptop cluster resembles EKS: aws-node and kube-proxy run on every node, CoreDNS on one, and a node has as many
+// pod addresses as on EKS. The demo's pods all run beside the other DaemonSets of a production cluster, and why says
+// how much of a node the DaemonSets request.
 func TestAClusterHasEKSsAddons(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--demo", "--cluster-addons", "--boot-time", "1s")
@@ -63,7 +63,7 @@ func TestAClusterHasEKSsAddons(t *testing.T) {
 	c.wantPods(3*time.Minute, "default", "inflate", 100)
 	c.eventually(time.Minute, c.everyNodeHasDaemons)
 	c.addonObjects()
-	c.eventually(time.Minute, c.whyTellsOverhead) // consolidation removes nodes meanwhile
+	c.eventually(time.Minute, c.whyTellsOverhead) // consolidation is removing nodes meanwhile
 
 	c.kubectl("delete", "deployment", "inflate")
 	c.wantPods(time.Minute, "default", "inflate", 0)
@@ -75,7 +75,7 @@ func TestAClusterHasEKSsAddons(t *testing.T) {
 	c.kubectl("-n", "kube-system", "scale", "deployment", "coredns", "--replicas=3")
 	c.stop(syscall.SIGTERM)
 	c.start()
-	if out := c.log(); strings.Count(out, "kept as they were") != 3 { // the pool, the add-ons, the cluster's
+	if out := c.log(); strings.Count(out, "kept as they were") != 3 { // the pool, the add-ons and the cluster's add-ons
 		t.Errorf("a restart does not keep what is there:\n%s", out)
 	}
 	c.eventually(2*time.Minute, func() error {
@@ -91,8 +91,8 @@ func TestAClusterHasEKSsAddons(t *testing.T) {
 	})
 }
 
-// everyNodeHasDaemons reports a node without one of the DaemonSets' pods, or a pod that should have its node's
-// address and has another.
+// everyNodeHasDaemons returns an error if a node lacks a pod of one of the DaemonSets, or if a pod's address
+// contradicts its hostNetwork setting.
 func (c *cluster) everyNodeHasDaemons() error {
 	for _, n := range c.nodes() {
 		want := []string{"aws-node", "ebs-csi-node", "fluent-bit", "kube-proxy", "node-exporter"}
@@ -119,7 +119,7 @@ func (c *cluster) everyNodeHasDaemons() error {
 	return nil
 }
 
-// whyTellsOverhead reports a node of which why does not say what DaemonSets take.
+// whyTellsOverhead returns an error if, for some node, why does not say what the DaemonSets request.
 func (c *cluster) whyTellsOverhead() error {
 	const want = "DaemonSets aws-node, ebs-csi-node, fluent-bit, kube-proxy, node-exporter request cpu 792m, memory 420Mi; of the node: cpu "
 	for _, n := range c.nodes() {
@@ -131,7 +131,7 @@ func (c *cluster) whyTellsOverhead() error {
 	return nil
 }
 
-// addonObjects looks for what users of EKS look for.
+// addonObjects checks the add-on objects that users of EKS rely on.
 func (c *cluster) addonObjects() {
 	c.t.Helper()
 	c.kubectl("-n", "kube-system", "get", "configmap", "amazon-vpc-cni", "kube-proxy", "kube-proxy-config", "coredns")
@@ -167,7 +167,7 @@ func (c *cluster) addonObjects() {
 	}
 }
 
-// onlyCoreDNSsNode reports what there is beside one node with both pods of CoreDNS.
+// onlyCoreDNSsNode returns an error unless the cluster has one node, which runs both CoreDNS pods.
 func (c *cluster) onlyCoreDNSsNode() error {
 	instances, err := c.instances()
 	if err != nil {
@@ -191,7 +191,7 @@ func (c *cluster) onlyCoreDNSsNode() error {
 	return nil
 }
 
-// tooManyPods lets more pods onto a node than it has addresses for: 30 on one m5.large, beside ebs-csi-node.
+// tooManyPods puts more pods on a node than it has addresses for: 30 on one m5.large, beside ebs-csi-node.
 func (c *cluster) tooManyPods() {
 	c.t.Helper()
 	c.apply(crowded)
@@ -231,6 +231,9 @@ func (c *cluster) tooManyPods() {
 	}
 	if !strings.Contains(out, "cannot start: the node has no IP address left for it") {
 		c.t.Errorf("why does not say what the pod lacks:\n%s", out)
+	}
+	if out := c.why("deployment/many"); !strings.Contains(out, " on nodes that have no IP address for them") {
+		c.t.Errorf("why does not say what the Deployment's pods lack:\n%s", out)
 	}
 	c.kubectl("patch", "ec2nodeclass", "crowded", "--type=merge", "-p", `{"spec":{"kubelet":{"maxPods":29}}}`)
 	c.wantPods(4*time.Minute, "default", "many", 30)

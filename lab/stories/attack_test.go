@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// attackers are of a profile that refuses nothing.
+// attackers is a Fargate profile that admits every pod.
 const attackers = `
 apiVersion: nodeless.sh/v1alpha1
 kind: FargateProfile
@@ -23,7 +23,7 @@ metadata: {name: attackers}
 spec: {sizing: Exact, restrictions: None, storage: {ephemeral: 128Mi}, selectors: [{namespace: default}]}
 `
 
-// attackPod is a pod with root in its guest that runs a command of the image's shell.
+// attackPod returns a pod that runs a command of the image's shell as root in its guest.
 func attackPod(name, command string) string {
 	return fmt.Sprintf(`---
 apiVersion: v1
@@ -41,10 +41,11 @@ spec:
 `, name, command)
 }
 
-// A pod with root in its guest attacks all that the guest shares with its host: it forks, writes logs and fills its
-// disk without end, sends packets in others' names and packets that are none, writes into the channel to its host, and
-// into its devices' registers. Meanwhile other pods are not slowed down much, and hear only what is sent in its sender's
-// own name; nothing is written outside of the VM's folder; the attackers go when they are deleted.
+// A pod with root in its guest attacks everything that the guest shares with its host. It forks, logs and fills its
+// disk without end, sends packets with forged source addresses and malformed packets, and writes to the channel to
+// its host and to its devices' registers. Meanwhile other pods are not slowed down much and receive only packets with
+// the sender's own address, nothing is written outside the VM's folder, and the attackers disappear when they are
+// deleted.
 func TestPodsThatAttack(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("without root microVMs have no network in which they could meet")
@@ -83,9 +84,9 @@ func TestPodsThatAttack(t *testing.T) {
 	c.wroteOnlyInTheirFolders(began)
 }
 
-// attack runs a pod that attacks, and says so in its log. It measures how fast a page is answered with and without it,
-// in turns: a turn without it is one in which its virtual machine is stopped. In the best turn an answer takes no more
-// than twice as long: other turns may have met other work of this machine.
+// attack runs a pod that attacks and logs what it does. It measures the response time of a page with the attack and
+// without it (the VM's process is stopped), alternately. In the best of five rounds a response takes at most twice as
+// long under attack: other rounds may have coincided with other work on this host.
 func (c *cluster) attack(page, name, command, says string) {
 	c.t.Helper()
 	c.apply(attackPod(name, command))
@@ -99,7 +100,7 @@ func (c *cluster) attack(page, name, command, says string) {
 	machine := "microvm-" + c.kubectl("get", "pod", name, "-o", "jsonpath={.metadata.uid}")
 	best, all := math.Inf(1), ""
 	for range 5 {
-		pid := c.machineProcesses()[machine] // 0 when the host has ended it
+		pid := c.machineProcesses()[machine] // 0 if the host has ended it
 		if pid != 0 {
 			_ = syscall.Kill(pid, syscall.SIGSTOP)
 		}
@@ -119,7 +120,8 @@ func (c *cluster) attack(page, name, command, says string) {
 	c.kubectl("delete", "pod", name, "--wait=false")
 }
 
-// isBounded sees that a microVM takes no more of this machine's disk than its pod may have, two log files and a console.
+// isBounded checks that a microVM uses no more of this host's disk than the pod's own limit, two log files and a
+// console.
 func (c *cluster) isBounded(name, machine string) {
 	c.t.Helper()
 	var total int64
@@ -137,7 +139,7 @@ func (c *cluster) isBounded(name, machine string) {
 	}
 }
 
-// latency is the median time of 41 answers, each to a connection of its own.
+// latency is the median time of 41 requests, each on a new connection.
 func (c *cluster) latency(page string) time.Duration {
 	c.t.Helper()
 	asker := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -159,10 +161,11 @@ func (c *cluster) latency(page string) time.Duration {
 	return took[len(took)/2]
 }
 
-// firstMachineUser is the first of the users of microVMs (docs/adr/0053-qemu-gives-up-its-rights-itself.md).
+// firstMachineUser is the lowest user ID of microVMs (docs/adr/0053-qemu-gives-up-its-rights-itself.md).
 const firstMachineUser = 0x7000_0000
 
-// wroteOnlyInTheirFolders looks for files that users of microVMs have made or changed since then where others look.
+// wroteOnlyInTheirFolders reports files outside the microVMs' folders that users of microVMs have created or changed
+// since then.
 func (c *cluster) wroteOnlyInTheirFolders(since time.Time) {
 	c.t.Helper()
 	machines := filepath.Join(c.dir, "microvms") + "/"

@@ -13,9 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// Manifests of an article about EKS Auto Mode, but for the image registry and the cluster's name.
+// The manifests of an article about EKS Auto Mode, with another image registry and cluster name.
 const (
-	// kubeOpsView stands for the chart that the article installs first: a pod that asks for no particular node.
+	// kubeOpsView stands for the chart that the article installs first: a pod without node requirements.
 	kubeOpsView = `
 apiVersion: apps/v1
 kind: Deployment
@@ -57,7 +57,8 @@ spec:
           securityContext:
             allowPrivilegeEscalation: false
 `
-	// autoGraviton and the game on it, in the fields of the repository that the article clones.
+	// autoGraviton holds a node class, a NodePool and the game that runs on them, with the same fields as in the
+	// repository that the article clones.
 	autoGraviton = `
 apiVersion: eks.amazonaws.com/v1
 kind: NodeClass
@@ -100,8 +101,8 @@ spec:
       nodeSelector: {kubernetes.io/arch: arm64}
       containers: [{image: public.ecr.aws/l6m2t8p7/docker-2048:latest, name: app-2048, ports: [{containerPort: 80}]}]
 `
-	// officeHours is the article's challenge, no disruption on weekdays from 9 to 17, with working hours of one day a week,
-	// such as "30 9 * * 1".
+	// officeHours is the article's challenge: no disruption on weekdays from 9 to 17. Here the working hours are on one
+	// day of the week, such as "30 9 * * 1".
 	officeHours = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -128,8 +129,8 @@ spec:
   nodeSelector: {team: office}
   containers: [{name: c, image: nginx}]
 `
-	// systemPods are a controller, by the toleration and nodeSelector that EKS documents for it, and a pod without the
-	// toleration.
+	// systemPods are a controller, with the toleration and nodeSelector that EKS documents for it, and a pod without
+	// the toleration.
 	systemPods = `
 apiVersion: apps/v1
 kind: Deployment
@@ -165,8 +166,8 @@ spec:
 `
 )
 
-// An article about EKS Auto Mode, command by command, and its challenges: what it shows of a real cluster is what is
-// expected here.
+// An article about EKS Auto Mode, command by command, and its challenges. The test expects what the article shows of
+// a real cluster.
 func TestTheAutoModeArticle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--auto-mode", "--region", "ap-northeast-2", "--boot-time", "1s")
@@ -195,10 +196,10 @@ func TestTheAutoModeArticle(t *testing.T) {
 	c.staticPool()
 	c.atMost21Days()
 	c.builtInsComeBack()
-	c.wantGeneralPurposeNodes("Empty", 1) // that of kube-ops-view
+	c.wantGeneralPurposeNodes("Empty", 1) // the node of kube-ops-view
 }
 
-// whatAutoModeShows lists what the article lists of the new cluster.
+// whatAutoModeShows checks what the article lists in the new cluster.
 func (c *cluster) whatAutoModeShows() {
 	c.t.Helper()
 	for _, crd := range []string{"nodeclasses.eks.amazonaws.com", "cninodes.eks.amazonaws.com", "nodepools.karpenter.sh"} {
@@ -232,7 +233,7 @@ func (c *cluster) whatAutoModeShows() {
 	}
 }
 
-// firstAutoNode is the node of kube-ops-view.
+// firstAutoNode checks the node of kube-ops-view.
 func (c *cluster) firstAutoNode() {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
@@ -252,13 +253,14 @@ func (c *cluster) firstAutoNode() {
 	}
 }
 
-// generalPurposeNodes are the names of the nodes of that pool.
+// generalPurposeNodes returns the names of the nodes of NodePool general-purpose.
 func (c *cluster) generalPurposeNodes() []string {
 	c.t.Helper()
 	return strings.Fields(c.kubectl("get", "nodes", "-l", "karpenter.sh/nodepool=general-purpose", "-o", "name"))
 }
 
-// wantGeneralPurposeNodes waits until the pool has so many nodes, of which the events say why the others went.
+// wantGeneralPurposeNodes waits until the pool has the wanted number of nodes and the events give the reason for
+// removing the others.
 func (c *cluster) wantGeneralPurposeNodes(reason string, want int) {
 	c.t.Helper()
 	c.eventually(2*time.Minute, func() error {
@@ -271,7 +273,8 @@ func (c *cluster) wantGeneralPurposeNodes(reason string, want int) {
 	})
 }
 
-// graviton launches the article's arm64 node for its game. Of a class whose role does not exist there is none.
+// graviton launches the article's arm64 node for its game. While the node class names a role that does not exist, no
+// node is launched.
 func (c *cluster) graviton() {
 	c.t.Helper()
 	c.apply(strings.Replace(autoGraviton, "role: nodeless-node", "role: missing-role", 1))
@@ -291,8 +294,8 @@ func (c *cluster) graviton() {
 	}
 }
 
-// officeHours keeps an empty spot node in working hours, which began an hour ago, and removes it when they are those of
-// another day; before, the annotation of a pod keeps it.
+// officeHours checks that an empty spot node is kept during working hours, which began an hour ago, and removed when
+// they are moved to another day. Before that, a pod's do-not-disrupt annotation keeps the node.
 func (c *cluster) officeHours() {
 	c.t.Helper()
 	began := time.Now().UTC().Add(-time.Hour)
@@ -315,7 +318,7 @@ func (c *cluster) officeHours() {
 	c.kubectl("wait", "--for=delete", "node/"+node, "--timeout=90s")
 }
 
-// whyNode waits until `nodeless why node` says a word.
+// whyNode waits until the output of `nodeless why node` contains a word.
 func (c *cluster) whyNode(node, word string) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
@@ -327,7 +330,8 @@ func (c *cluster) whyNode(node, word string) {
 	})
 }
 
-// systemPool runs a controller on the pool for such, beside which a pod that does not tolerate its taint stays pending.
+// systemPool runs a controller on the pool for system pods, where a pod that does not tolerate the taint stays
+// pending.
 func (c *cluster) systemPool() {
 	c.t.Helper()
 	c.apply(systemPods)
@@ -343,7 +347,7 @@ func (c *cluster) systemPool() {
 	c.kubectl("delete", "pod", "intruder")
 }
 
-// staticPool is scaled by kubectl.
+// staticPool scales a static pool with kubectl.
 func (c *cluster) staticPool() {
 	c.t.Helper()
 	c.apply(staticPool)
@@ -359,7 +363,7 @@ func (c *cluster) staticPool() {
 	}
 }
 
-// atMost21Days is what the API server says of nodes that live longer.
+// atMost21Days checks that the API server rejects nodes that live longer than 21 days.
 func (c *cluster) atMost21Days() {
 	c.t.Helper()
 	out, err := c.run("kubectl", "patch", "nodepool", "graviton-nodepool", "--type", "merge", "-p",
@@ -370,7 +374,7 @@ func (c *cluster) atMost21Days() {
 	}
 }
 
-// builtInsComeBack: edits are reverted, and what was deleted is created again.
+// builtInsComeBack checks that edits of a built-in pool are reverted and that a deleted one is created again.
 func (c *cluster) builtInsComeBack() {
 	c.t.Helper()
 	c.kubectl("patch", "nodepool", "system", "--type", "merge", "-p", `{"spec":{"weight":50}}`)
@@ -385,7 +389,7 @@ func (c *cluster) builtInsComeBack() {
 	})
 }
 
-// matches returns the first pattern that a text does not match.
+// matches returns an error for the first pattern that a text does not match.
 func matches(text string, patterns ...string) error {
 	for _, p := range patterns {
 		if !regexp.MustCompile(p).MatchString(text) {

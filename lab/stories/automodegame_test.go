@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// gameIngress is the article's 2048-ingress.yaml, in the fields of the repository that the article clones.
+// gameIngress is the article's 2048-ingress.yaml, with the same fields as in the repository that the article clones.
 const gameIngress = `
 apiVersion: v1
 kind: Service
@@ -39,7 +39,7 @@ spec:
   rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: service-2048, port: {number: 80}}}}]}}]
 `
 
-// gameHasAnAddress gives the game on Graviton an ALB, lets that reach the nodes, and opens it.
+// gameHasAnAddress gives the game on Graviton an ALB, allows the ALB to reach the nodes, and opens the game.
 func (c *cluster) gameHasAnAddress() {
 	c.t.Helper()
 	c.apply(gameIngress)
@@ -79,14 +79,14 @@ func (c *cluster) gameHasAnAddress() {
 	})
 }
 
-// textOf is one word of AWS's.
+// textOf returns the text output of an AWS CLI command.
 func (c *cluster) textOf(args ...string) string {
 	c.t.Helper()
 	return strings.TrimSpace(c.awsCLI(append(args, "--output", "text")...))
 }
 
-// gameIsSimulated opens the game at the address that kubectl shows. Pods on simulated nodes do not answer, and the load
-// balancer says so.
+// gameIsSimulated opens the game at the address that kubectl shows. Pods on simulated nodes do not respond, and the
+// load balancer says so.
 func (c *cluster) gameIsSimulated() {
 	c.t.Helper()
 	var at struct {
@@ -102,7 +102,7 @@ func (c *cluster) gameIsSimulated() {
 		c.t.Error(err)
 	}
 	address := fmt.Sprintf("http://%s:%d/", at.IP, at.Ports[0].Port)
-	if at.Hostname != "" { // no other cluster of this machine has the port
+	if at.Hostname != "" { // no other cluster on this host uses the port
 		if address = "http://" + at.Hostname + "/"; at.Hostname != name {
 			c.t.Errorf("the hostname is %s, at AWS %s", at.Hostname, name)
 		}

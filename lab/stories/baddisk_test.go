@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A second `up` on the same data directory, one whose session is lost, a damaged one, one of another version, and a
-// path that is a file; beside them, kubeconfigs that cannot be changed.
+// A second `up` on the same data directory; directories without their session, of another version, and damaged; a
+// path that is a file; and kubeconfigs that cannot be changed.
 func TestBadDataDirectory(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -52,8 +52,8 @@ func TestBadDataDirectory(t *testing.T) {
 	c.keepsKubeconfig("apiVersion: v1\nkind: Config\n", 0o400, "chmod u+w")
 }
 
-// keepsKubeconfig starts the cluster although the user's kubeconfig cannot be changed, which stays as it is; why is
-// said.
+// keepsKubeconfig starts the cluster although the user's kubeconfig cannot be changed. The file stays as it is, and
+// up says why.
 func (c *cluster) keepsKubeconfig(content string, mode os.FileMode, why string) {
 	c.t.Helper()
 	path := filepath.Join(c.home, ".kube", "config")
@@ -65,7 +65,7 @@ func (c *cluster) keepsKubeconfig(content string, mode os.FileMode, why string) 
 		c.t.Fatal(err)
 	}
 	c.start()
-	c.eventually(time.Minute, func() error { // the session is there before the hints
+	c.eventually(time.Minute, func() error { // the session is written before the hints are printed
 		if !strings.Contains(c.log(), "kubectl --kubeconfig "+c.Session.Kubeconfig) || !strings.Contains(c.log(), why) ||
 			!strings.Contains(c.log(), path) {
 			return errNotSaid
@@ -79,7 +79,8 @@ func (c *cluster) keepsKubeconfig(content string, mode os.FileMode, why string) 
 
 var errNotSaid = errors.New("up does not say what is wrong with the kubeconfig, and how to do without")
 
-// losesItsSession: the process is found, and ended, by what it has locked; a second one says who is in its way.
+// losesItsSession: without the session file, the process is found and stopped by the lock that it holds, and a second
+// up names the process that holds it.
 func (c *cluster) losesItsSession() {
 	c.t.Helper()
 	if err := os.Remove(filepath.Join(c.dir, "session.json")); err != nil {
@@ -98,7 +99,7 @@ func (c *cluster) losesItsSession() {
 	c.stop(syscall.SIGTERM)
 }
 
-// staysOfItsVersion: what a newer version wrote is left alone.
+// staysOfItsVersion: a data directory that a newer version wrote is left alone.
 func (c *cluster) staysOfItsVersion() {
 	c.t.Helper()
 	path := filepath.Join(c.dir, ".nodeless")
@@ -118,7 +119,7 @@ func (c *cluster) staysOfItsVersion() {
 	}
 }
 
-// namesAFile: every command says that the path is a file, and touches it not.
+// namesAFile: every command says that the path is a file, and does not touch it.
 func (c *cluster) namesAFile() {
 	c.t.Helper()
 	file := filepath.Join(c.home, "a-file")
@@ -139,8 +140,8 @@ func (c *cluster) namesAFile() {
 	}
 }
 
-// A disk without room is named before the cluster starts. One that fills up ends it, with the remedy, and nothing
-// that was written is lost.
+// up names a disk with too little space before the cluster starts. If the disk fills up later, the process ends and
+// says what to do, and no data is lost.
 func TestADiskThatIsFull(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
@@ -163,7 +164,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	c.start()
 	c.kubectl("create", "configmap", "kept")
 	fill := filepath.Join(disk, "fill")
-	_ = exec.Command("dd", "if=/dev/zero", "of="+fill, "bs=1M").Run() // it ends when there is no room
+	_ = exec.Command("dd", "if=/dev/zero", "of="+fill, "bs=1M").Run() // ends when the disk is full
 	c.eventually(time.Minute, func() error {
 		_, _ = c.runIn(strings.Repeat("x", 20000), "kubectl", "create", "configmap", "--from-file=/dev/stdin",
 			fmt.Sprintf("x%d", time.Now().UnixNano()))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Whatever is wrong is said where it was put in, with the field and what to do.
+// Every mistake is reported where it was made, with the field and what to do.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--feature-gates", "NodeOverlay=true")
@@ -116,7 +116,7 @@ spec:
 `, name, alias, discovery)
 }
 
-// wantCondition waits for a condition that is False and whose message mentions a word.
+// wantCondition waits until a condition is False and its message contains a word.
 func (c *cluster) wantCondition(kind, name, condition, word string) {
 	c.t.Helper()
 	path := fmt.Sprintf(`jsonpath={range .status.conditions[?(@.type=="%s")]}{.status} {.message}{end}`, condition)
@@ -129,7 +129,7 @@ func (c *cluster) wantCondition(kind, name, condition, word string) {
 	})
 }
 
-// A cluster's machines are in its region: it stays there, whatever the default is, and is not moved by a flag.
+// A cluster's instances are in its region, so it stays there, whatever the default is. A flag cannot move it.
 func TestAClusterStaysInItsRegion(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--region", "eu-west-1")
@@ -147,8 +147,8 @@ func TestAClusterStaysInItsRegion(t *testing.T) {
 	c.start()
 }
 
-// badPlansStory: a class or pool that could launch nothing is an error of its own, without figures; one that is
-// mended has a plan.
+// badPlansStory: a node class or pool that could launch nothing is an error, without figures; after the class is
+// fixed, there is a plan.
 func (c *cluster) badPlansStory(t *testing.T) {
 	for name, x := range map[string]struct{ manifest, want string }{
 		"an image that does not exist": {

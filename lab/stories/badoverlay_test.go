@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Two NodeOverlays of one weight say different prices of the same machines: the second says with whom it is at odds,
-// about what and what to do; the first holds. What the schema sees it refuses.
+// Two NodeOverlays of the same weight set different prices for the same instance type. The second reports the
+// conflict: with which overlay, about what, and what to do. The first stays in effect. The API server rejects what
+// the schema can detect.
 func (c *cluster) badOverlaysStory(t *testing.T) {
 	overlay := func(name, weight, spec string) string {
 		return fmt.Sprintf(`
@@ -40,7 +41,7 @@ spec: {weight: %s, requirements: [{key: node.kubernetes.io/instance-type, operat
 	c.kubectl("delete", "nodeoverlay", "first", "second")
 }
 
-// wantTrue waits for a condition that is True.
+// wantTrue waits until a condition is True.
 func (c *cluster) wantTrue(kind, name, condition string) {
 	c.t.Helper()
 	c.kubectl("wait", "--for=condition="+condition, "--timeout=60s", kind, name)

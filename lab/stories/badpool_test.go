@@ -11,8 +11,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// A budget's cron or duration that cannot be: what the schema sees it refuses; the rest is a condition of the pool, and
-// nothing of the pool is disrupted meanwhile.
+// Budgets with an impossible cron schedule or duration: the API server rejects what the schema can detect. The rest
+// becomes a condition of the pool, and none of the pool's nodes are disrupted meanwhile.
 func (c *cluster) badBudgetsStory(t *testing.T) {
 	pool := func(name, disruption string) string {
 		return badPool(name, "{key: kubernetes.io/arch, operator: Exists}", "{}") + "  disruption: {" + disruption + "}\n"
@@ -42,7 +42,7 @@ func (c *cluster) badBudgetsStory(t *testing.T) {
 	c.wantCondition("nodepool", "badcron", "ValidationSucceeded", "61 25 * * *")
 }
 
-// A class that cannot be resolved: the pool says so, and so does a pod that wants it.
+// A node class cannot be resolved: the pool says so, and so does a pod that needs it.
 func (c *cluster) unreadyClassStory(*testing.T) {
 	c.apply(badClass("unready", "al2023@latest", "no-such-cluster"))
 	c.apply(strings.ReplaceAll(badPool("unready", "{key: kubernetes.io/arch, operator: Exists}", "{}"),
@@ -53,8 +53,8 @@ func (c *cluster) unreadyClassStory(*testing.T) {
 	c.wantEvent(time.Minute, "default", "waiting", "unready")
 }
 
-// A pool is deleted while its machines run: they are drained and go, and the pods that only it could serve say what
-// they lack.
+// A pool is deleted while it has nodes: they are drained and removed, and the pods that only this pool could serve
+// say what they lack.
 func (c *cluster) deletedPoolStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "doomed")
 	c.apply(deployment("doomed", "web", 2, "500m", "terminationGracePeriodSeconds: 0", ""))
@@ -83,7 +83,7 @@ func (c *cluster) instancesAreClaimsOrNone() error {
 	return c.instancesAreClaims()
 }
 
-// Messages that nobody can read are named in the log and leave the queue; the notices behind them are heard.
+// Messages that cannot be parsed are logged and removed from the queue, and the notices behind them are handled.
 func (c *cluster) badMessagesStory(*testing.T) {
 	q := c.queue()
 	for _, body := range []string{

@@ -22,14 +22,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The main job, measured through the built binary: the controller is a process of its own beside the control plane,
-// so that its CPU and memory can be told. Karpenter v1.14.1, measured on a machine of this kind: one pod ≥ 1 s by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4
-// CPU-s, 167–180 MB.
+// The main job, measured with the built binary. The controller is a separate process beside the control plane, so
+// that its CPU time and memory can be measured. Karpenter v1.14.1, measured on a machine of this kind: one pod ≥ 1 s
+// by design; 1,000 pods bound after 14.5–15.4 s, Running after 17.8–18.9 s, 5.9–6.4 CPU-s, 167–180 MB.
 
-// atLeisure is how long a benchmark waits for what is to happen: it measures on machines that are busy too.
+// atLeisure is how long a benchmark waits for an outcome: it may run on a busy machine.
 const atLeisure = 40 * time.Minute
 
-// BenchmarkSinglePod is the time from a pod's creation to the CreateFleet call that serves it, over 50 pods in turn.
+// BenchmarkSinglePod measures the time from a pod's creation to the CreateFleet call that serves it, for 50 pods in
+// sequence.
 func BenchmarkSinglePod(b *testing.B) {
 	for range b.N {
 		c, _ := withController(b)
@@ -45,14 +46,15 @@ func BenchmarkSinglePod(b *testing.B) {
 	}
 }
 
-// podToFleet creates a pod that needs a machine of its own and gives the time until the region saw its CreateFleet.
+// podToFleet creates a pod that needs an instance of its own and returns the time until the region received its
+// CreateFleet.
 func (c *cluster) podToFleet(name string) time.Duration {
 	before := len(c.fleets())
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "app", Image: "pause",
-			// Seven eighths of the machine it gets: the next pod does not fit beside it.
+			// Seven eighths of the node it gets: the next pod does not fit beside it.
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7")}},
 		}}},
 	}
@@ -85,7 +87,7 @@ func (c *cluster) fleets() []fleetCall {
 	return slices.DeleteFunc(all, func(f fleetCall) bool { return f.API != "CreateFleet" })
 }
 
-// BenchmarkThousandPods creates 1,000 pods at once: 1 CPU and 2 GiB each, as in the peer's measurement.
+// BenchmarkThousandPods creates 1,000 pods at once with 1 CPU and 2 GiB each, as in the measurement of Karpenter.
 func BenchmarkThousandPods(b *testing.B) {
 	for range b.N {
 		c, pid := withController(b)
@@ -97,8 +99,8 @@ func BenchmarkThousandPods(b *testing.B) {
 	}
 }
 
-// BenchmarkFiveThousandPodsAndBack creates 5,000 such pods, takes them away again, and waits until the last machine
-// is gone.
+// BenchmarkFiveThousandPodsAndBack creates 5,000 such pods, deletes them, and waits until the last instance is
+// terminated.
 func BenchmarkFiveThousandPodsAndBack(b *testing.B) {
 	for range b.N {
 		c, pid := withController(b)
@@ -114,7 +116,7 @@ func BenchmarkFiveThousandPodsAndBack(b *testing.B) {
 	}
 }
 
-// many is a deployment of pods that ask for 1 CPU and 2 GiB each, and the controller that serves it.
+// many is a deployment of pods that request 1 CPU and 2 GiB each, and the controller that serves it.
 type many struct {
 	*cluster
 	b      *testing.B
@@ -128,7 +130,8 @@ func (c *cluster) many(b *testing.B, pid int) *many {
 	return &many{cluster: c, b: b, pid: pid, before: cpuSeconds(b, pid)}
 }
 
-// scale waits until so many pods run, and reports when all were bound, when all ran, and what it took.
+// scale waits until the given number of pods run, and reports when all were bound, when all ran, and the controller's
+// CPU time and memory.
 func (m *many) scale(pods int) {
 	started := time.Now()
 	m.kubectl("scale", "deployment", "many", fmt.Sprintf("--replicas=%d", pods))
@@ -176,8 +179,8 @@ func (c *cluster) dollars() float64 {
 	return s.DollarsPerHour
 }
 
-// withController starts a cluster without controller, and the controller as a process of its own. It elects no
-// leader: on a machine that is busy with other things too a lease may run out, and nobody would start it again.
+// withController starts a cluster without a controller, and the controller as a separate process. Leader election is
+// off: on a busy machine the lease may expire, and nothing would restart the controller.
 func withController(b *testing.B) (c *cluster, pid int) {
 	b.Helper()
 	c = up(b, "--controller=false", "--boot-time", "0s")
@@ -211,7 +214,7 @@ func withController(b *testing.B) (c *cluster, pid int) {
 
 func ms(d time.Duration) float64 { return math.Round(d.Seconds()*1e4) / 10 }
 
-// cpuSeconds is the user and system time of a process so far (proc_pid_stat(5), fields 14 and 15, in 1/100 s).
+// cpuSeconds is the user and system time that a process has used (proc_pid_stat(5), fields 14 and 15, in 1/100 s).
 func cpuSeconds(b *testing.B, pid int) float64 {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -224,7 +227,7 @@ func cpuSeconds(b *testing.B, pid int) float64 {
 	return (user + system) / 100
 }
 
-// peakMB is the largest resident size of a process so far.
+// peakMB is the peak resident set size of a process.
 func peakMB(b *testing.B, pid int) float64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

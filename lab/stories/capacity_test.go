@@ -12,7 +12,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// One pod after the other comes while the cheapest types run out: the next best is launched at once.
+// Pods arrive one after another while the cheapest types run out of capacity: the next best type is launched at once.
 func TestCheapestTypesRunOut(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s")
@@ -54,7 +54,7 @@ func TestCheapestTypesRunOut(t *testing.T) {
 	}
 	t.Logf("first %s, then it ran out, second %s after %s", first, second, took)
 	page, _, _ := strings.Cut(c.Session.Page, "?token=")
-	c.eventually(30*time.Second, func() error { // less than its back-off, 45 s
+	c.eventually(30*time.Second, func() error { // shorter than its back-off, 45 s
 		_, _, text, err := c.fetch(page + "api/offers")
 		if err != nil || !strings.Contains(text, `"backoffKnown":true`) ||
 			!strings.Contains(text, `"type":"`+first+`","zone":"us-west-2`) || !strings.Contains(text, `"retryAt"`) {

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cert-manager, by its own chart, runs in microVMs: the API server asks its webhook there, which refuses a Certificate
-// that names nothing and notes who has requested one; a Certificate that is right becomes a Secret.
+// cert-manager, installed with its own chart, runs in microVMs. The API server calls its webhook there, which rejects
+// a Certificate without names and records who requested a certificate. A valid Certificate becomes a Secret.
 func TestCertManagerIssuesFromMicroVMs(t *testing.T) {
 	needServices(t)
 	programs := certManager.build(t)
@@ -44,8 +44,9 @@ spec:
 	if out, err := c.runIn(chart, "kubectl", "apply", "--server-side", "-f", "-"); err != nil {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
-	// cainjector hears of the webhook's Secret by one cache and reads it from another, so that it may find none and is
-	// not called again (pkg/controller/cainjector of cert-manager 1.21.2): it starts when the Secret is there.
+	// cainjector is notified of the webhook's Secret by one cache and reads it from another, so it may not find the
+	// Secret and is not called again (pkg/controller/cainjector of cert-manager 1.21.2). Therefore it starts once the
+	// Secret exists.
 	c.kubectl("wait", "--for=create", "secret/cert-manager-webhook-ca", "-n", "cert-manager", "--timeout=240s")
 	c.kubectl("scale", "deployment/cert-manager-cainjector", "-n", "cert-manager", "--replicas=1")
 	for _, deployment := range []string{"cert-manager-webhook", "cert-manager-cainjector", "cert-manager"} {
@@ -57,7 +58,7 @@ spec:
 		c.kubectl("rollout", "status", "-n", "cert-manager", "deployment", deployment, "--timeout=240s")
 	}
 
-	c.eventually(time.Minute, func() error { // until cainjector has told the API server whom to trust
+	c.eventually(time.Minute, func() error { // until cainjector has given the API server the CA bundle
 		out, err := c.runIn(selfSigned, "kubectl", "apply", "-f", "-")
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, out)

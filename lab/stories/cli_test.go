@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// speak runs the program under a name, as a user of a machine without any cluster; stderr is apart.
+// speak runs the program under a name, as a user without any cluster. It returns stderr separately.
 func speak(t *testing.T, name string, args ...string) (stdout, stderr string) {
 	t.Helper()
 	home := t.TempDir()
@@ -22,7 +22,7 @@ func speak(t *testing.T, name string, args ...string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// docs/cli.md is what the commands say of themselves.
+// docs/cli.md is generated from the commands' own help.
 func TestTheReferenceOfCommandsIsCurrent(t *testing.T) {
 	want, err := os.ReadFile(filepath.Join(root, "docs", "cli.md"))
 	if err != nil {
@@ -40,7 +40,7 @@ func TestTheReferenceOfCommandsIsCurrent(t *testing.T) {
 	}
 }
 
-// Who types the name alone learns what there is and where to begin.
+// The name alone, without arguments, prints an overview and where to start.
 func TestANameAloneTeaches(t *testing.T) {
 	out, _ := speak(t, absolute(t, binary))
 	for _, want := range []string{
@@ -53,9 +53,10 @@ func TestANameAloneTeaches(t *testing.T) {
 	}
 }
 
-// As a plugin the program calls itself what people type, in help, examples and errors, and answers kubectl's
-// questions for words.
+// As a kubectl plugin, the program calls itself what people type, in help, examples and errors, and answers kubectl's
+// completion requests.
 func TestAPluginOfKubectl(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	plugin, completer := filepath.Join(dir, "kubectl-nodeless"), filepath.Join(dir, "kubectl_complete-nodeless")
 	for _, name := range []string{plugin, completer} {
@@ -91,7 +92,7 @@ func TestAPluginOfKubectl(t *testing.T) {
 	}
 }
 
-// Without a cluster, or with one that does not answer, Tab gives nothing, soon and without a word.
+// Without a cluster, or with one that does not respond, Tab completes nothing, quickly and silently.
 func TestCompletionIsSilentWithoutACluster(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
 	text := "apiVersion: v1\nkind: Config\ncurrent-context: gone\nclusters: [{name: gone, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: gone, context: {cluster: gone}}]\n"
@@ -115,7 +116,7 @@ func TestCompletionIsSilentWithoutACluster(t *testing.T) {
 	}
 }
 
-// completes presses Tab in a cluster in which something runs.
+// completes presses Tab in a cluster that runs some pods.
 func (c *cluster) completes(node string) {
 	c.t.Helper()
 	for words, want := range map[string]string{

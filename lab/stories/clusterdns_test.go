@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A cluster without a single node that pods share: its DNS runs in a microVM too, and other microVMs find Services by
-// it. When it goes, the built-in one takes its place again.
+// A cluster in which no two pods share a node: its DNS runs in a microVM too, and other microVMs resolve Services
+// with it. When it is deleted, the built-in DNS takes over again.
 func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("without root microVMs have no Services")
@@ -49,7 +49,8 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 		}
 		return nil
 	})
-	// The log router knows the cluster's names too. What answers there takes no records, and says so.
+	// The log router resolves the cluster's names too. The server behind this name accepts no records, and an event
+	// says so.
 	c.routeLogs("[OUTPUT]\n    Name http\n    Match *\n    Host hello.default.svc.cluster.local\n    Format json\n")
 	c.eventually(patience, func() error {
 		events := c.kubectl("get", "events", "--field-selector", "reason=LogOutputFailed,involvedObject.name="+pod)
@@ -75,7 +76,8 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 		return c.resolvesIn(pod)
 	})
 
-	// EKS's coredns is Ready behind the same Service, on a simulated node where nothing answers: nobody is sent there.
+	// EKS's coredns is Ready behind the same Service, on simulated nodes where nothing responds: no query is sent
+	// there.
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "addons.yaml"))
 	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=240s")
 	c.eventually(patience, func() error {
@@ -91,7 +93,7 @@ func TestTheClustersDNSRunsInAMicroVM(t *testing.T) {
 	}
 }
 
-// resolvesIn reports that a pod does not find a Service by its name.
+// resolvesIn returns an error if a pod cannot resolve a Service's name.
 func (c *cluster) resolvesIn(pod string) error {
 	out, err := c.run("kubectl", "exec", pod, "--", "nslookup", "hello.default.svc.cluster.local")
 	if err != nil {
@@ -100,7 +102,7 @@ func (c *cluster) resolvesIn(pod string) error {
 	return nil
 }
 
-// dnsEndpoints are the addresses behind the Service kube-dns that are ready.
+// dnsEndpoints returns the addresses of the ready endpoints of Service kube-dns.
 func (c *cluster) dnsEndpoints() (string, error) {
 	var slices discoveryv1.EndpointSliceList
 	if err := c.List(context.Background(), &slices, client.InNamespace("kube-system"),

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CoreDNS, by EKS's own manifest and moved to Fargate as EKS tells its users to, runs in microVMs and answers other
-// microVMs' questions in place of the built-in DNS.
+// CoreDNS, installed with EKS's own manifest and moved to Fargate as EKS tells its users to, runs in microVMs and
+// answers the queries of other microVMs in place of the built-in DNS.
 func TestCoreDNSRunsInMicroVMs(t *testing.T) {
 	needServices(t)
 	programs := coreDNS.build(t)
@@ -50,7 +50,7 @@ func TestCoreDNSRunsInMicroVMs(t *testing.T) {
 	})
 }
 
-// coreDNSAnswered reports that none of CoreDNS's pods has answered a question, by the metrics that they serve.
+// coreDNSAnswered returns an error unless the metrics of CoreDNS's pods show that one of them has answered a query.
 func (c *cluster) coreDNSAnswered(pods []corev1.Pod, version string) error {
 	for i := range pods {
 		metrics, err := c.run("kubectl", "get", "--raw",
@@ -65,11 +65,11 @@ func (c *cluster) coreDNSAnswered(pods []corev1.Pod, version string) error {
 	return errors.New("CoreDNS has not answered, who has?")
 }
 
-// answered matches questions with an answer; those with which CoreDNS looks for loops have none.
+// answered matches successful responses. CoreDNS's loop-detection queries have none.
 var answered = regexp.MustCompile(`(?m)^coredns_dns_responses_total\{.*rcode="NOERROR"`)
 
-// coreDNSManifest returns what examples/addons.yaml has for CoreDNS, with an image of our own, and without the
-// annotation that keeps it from Fargate.
+// coreDNSManifest returns the CoreDNS objects of examples/addons.yaml with our own image, and without the annotation
+// that keeps them off Fargate.
 func coreDNSManifest(t *testing.T, image string) string {
 	t.Helper()
 	all, err := os.ReadFile(filepath.Join(root, "examples", "addons.yaml"))

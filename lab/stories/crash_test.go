@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/examples"
 )
 
-// kills is how often the process is killed; NODELESS_KILLS overrides it.
+// kills is how many times the process is killed; NODELESS_KILLS overrides it.
 func kills() int {
 	if n, err := strconv.Atoi(os.Getenv("NODELESS_KILLS")); err == nil {
 		return n
@@ -20,8 +20,8 @@ func kills() int {
 	return 20
 }
 
-// The whole process is killed at random moments while 200 pods come and go. In the end everything is as if nothing had
-// happened: every pod runs, then nothing is left, and nothing was launched twice.
+// The whole process is killed at random moments while 200 pods come and go. In the end everything is as if nothing
+// had happened: every pod runs, after the scale-down nothing is left, and nothing was launched twice.
 func TestKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "500ms")
@@ -37,7 +37,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	crash := func(n int) {
 		moment(1500 * time.Millisecond)
 		c.stop(syscall.SIGKILL)
-		if n%3 == 0 { // and once more while it starts
+		if n%3 == 0 { // and again during its start
 			if err := c.spawn(); err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 	c.nothingLaunchedTwice()
 }
 
-// instancesAreClaims compares the region's list of instances with the cluster's claims, one to one.
+// instancesAreClaims compares the region's instances with the cluster's NodeClaims, one to one.
 func (c *cluster) instancesAreClaims() error {
 	instances, err := c.instances()
 	if err != nil {
@@ -97,13 +97,13 @@ func (c *cluster) instancesAreClaims() error {
 	return nil
 }
 
-// launched is an instance that the region launched at some time.
+// launched is an instance that the region launched at any time.
 type launched struct {
 	ID   string            `json:"id"`
 	Tags map[string]string `json:"tags"`
 }
 
-// everything is every instance the region ever had.
+// everything returns every instance the region ever had.
 func (c *cluster) everything() []launched {
 	c.t.Helper()
 	var all []launched
@@ -113,9 +113,9 @@ func (c *cluster) everything() []launched {
 	return all
 }
 
-// nothingLaunchedTwice looks at every instance the region ever had: one per claim. Claims are told apart by their
-// UIDs: a claim that is deleted by hand while its pods still wait is made again, and its name follows from what it is
-// for.
+// nothingLaunchedTwice checks that of all instances the region ever had, there is one per NodeClaim. It identifies
+// NodeClaims by UID: a NodeClaim that is deleted by hand while its pods still wait is recreated with the same name,
+// which is derived from its purpose.
 func (c *cluster) nothingLaunchedTwice() {
 	c.t.Helper()
 	all := c.everything()

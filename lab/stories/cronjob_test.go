@@ -33,17 +33,18 @@ spec:
 
 const cronJobBoot = 20 * time.Second
 
-// cronRun is what the pods of one run of a CronJob have seen.
+// cronRun is what was observed of the pods of one run of a CronJob.
 type cronRun struct {
-	pods  map[string]bool // that have started
+	pods  map[string]bool // pods that have started
 	lead  time.Duration   // the shortest time from the creation of a node's NodeClaim to that of a pod on it
 	late  time.Duration   // the longest time from a pod's creation until its node was ready
 	wait  time.Duration   // the longest time from a pod's creation until its container started
 	first time.Time       // when the first NodeClaim of its nodes was created
 }
 
-// A CronJob's pods find their nodes ready: these are launched a boot time before the minute. Between its runs there are
-// no nodes. How long the pods waited is logged, since it depends on the machine that the test runs on.
+// A CronJob's pods find their nodes ready: the nodes are launched one boot time before the scheduled minute. Between
+// runs there are no nodes. The pods' waiting times are only logged, since they depend on the machine that runs the
+// test.
 func TestACronJobsNodesAreReadyWhenItRuns(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", cronJobBoot.String())
@@ -80,7 +81,7 @@ func TestACronJobsNodesAreReadyWhenItRuns(t *testing.T) {
 	t.Log(c.kubectl("get", "events", "--field-selector", "reason=NodesAhead", "--sort-by=.lastTimestamp"))
 }
 
-// noteClaims remembers NodeClaims by their nodes: they may be gone when their pods are looked at.
+// noteClaims records NodeClaims by node, since they may be deleted before their pods are examined.
 func (c *cluster) noteClaims(claims map[string]karpv1.NodeClaim) {
 	for _, claim := range c.claims() {
 		if claim.Status.NodeName != "" && claim.DeletionTimestamp == nil {
@@ -98,7 +99,7 @@ func (c *cluster) reserved(claims map[string]karpv1.NodeClaim, job string) bool 
 	return false
 }
 
-// noteRuns adds the pods that have started to their runs.
+// noteRuns adds pods that have started to their runs.
 func (c *cluster) noteRuns(runs map[string]*cronRun, claims map[string]karpv1.NodeClaim) {
 	var pods corev1.PodList
 	if err := c.List(context.Background(), &pods, client.InNamespace("default")); err != nil {
@@ -127,7 +128,7 @@ func (c *cluster) noteRuns(runs map[string]*cronRun, claims map[string]karpv1.No
 	}
 }
 
-// startOf returns when a pod's container started, and whether it has.
+// startOf returns when a pod's container started, and whether it did.
 func startOf(p *corev1.Pod) (metav1.Time, bool) {
 	for _, s := range p.Status.ContainerStatuses {
 		switch {

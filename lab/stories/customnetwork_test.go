@@ -18,10 +18,10 @@ const m5Larges = `{"spec":{"disruption":{"consolidateAfter":"Never"},"template":
 	{"key":"topology.kubernetes.io/zone","operator":"In","values":["us-west-2a","us-west-2b"]},
 	{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`
 
-// Custom networking as the EKS user guide sets it up: pods get addresses of the subnet that the ENIConfig of their zone
-// names, nodes take the pods of one interface less, and what an ENIConfig lacks is said before a node is launched. Where
-// the subnet of the pods has no address left, no node is launched, and no pod has a node and no address. A warm target
-// that no type can keep is said on the pool.
+// Custom networking as set up in the EKS user guide. Pods get addresses from the subnet that the ENIConfig of their
+// zone names, nodes take the pods of one interface less, and mistakes in an ENIConfig are reported before a node is
+// launched. If the pods' subnet has no address left, no node is launched, and no pod is bound without getting an
+// address. A warm target that no type can keep is reported on the pool.
 func TestPodsOfACustomNetwork(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s")
@@ -44,7 +44,7 @@ func TestPodsOfACustomNetwork(t *testing.T) {
 		`ENIConfig "us-west-2a", that of nodes in us-west-2a, does not exist; create it with spec.subnet`)
 	without := c.watchAddresses("default")
 	c.apply(strings.Replace(strings.Replace(kopsNginx, "replicas: 2", "replicas: 8", 1),
-		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1700m}},", 1)) // a node for each
+		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1700m}},", 1)) // one node per pod
 	c.eventually(time.Minute, func() error {
 		for _, p := range c.podsOf("default", "app=nginx") {
 			if out := c.why("pod/" + p.Name); !strings.Contains(out, `ENIConfig "us-west-2a"`) {
@@ -54,7 +54,7 @@ func TestPodsOfACustomNetwork(t *testing.T) {
 		return nil
 	})
 
-	a := c.createSubnet("us-west-2a", "10.200.0.0/26") // 59 addresses, of which a node takes 20
+	a := c.createSubnet("us-west-2a", "10.200.0.0/26") // 59 addresses, 20 per node
 	c.apply(eniConfig("us-west-2a", a) + eniConfig("us-west-2b", a))
 	c.wantCondition("nodepool", "general-purpose", "NodelessPodNetworkReady", "instances take interfaces in their own zone only")
 	c.eventually(3*time.Minute, func() error { return c.podsIn("10.200.0.0/26", before, 1, 2) })
@@ -110,8 +110,8 @@ func (c *cluster) createSubnet(zone, cidr string) string {
 	return *out.Subnet.SubnetId
 }
 
-// podsIn reports whether least to most pods run on new nodes that take 20 pods each, with addresses of a block that their
-// nodes are not in.
+// podsIn returns an error unless least to most pods run on new nodes that take 20 pods each, with addresses in a
+// block that does not contain their nodes' addresses.
 func (c *cluster) podsIn(block string, before map[string]bool, least, most int) error {
 	cidr, running := netip.MustParsePrefix(block), 0
 	for _, p := range c.podsOf("default", "app=nginx") {

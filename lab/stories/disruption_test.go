@@ -11,8 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// Machines that are no longer as they should be, or not worth their price, are replaced while people use what runs
-// there.
+// Nodes that have drifted or are not worth their price are replaced while their pods are in use.
 func TestMachinesAreReplacedUnderTheirPods(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
@@ -20,7 +19,7 @@ func TestMachinesAreReplacedUnderTheirPods(t *testing.T) {
 	t.Run("ten machines are half empty", c.consolidationStory)
 }
 
-// pool is a NodePool whose machines are for pods that ask for it.
+// pool returns a NodePool whose nodes only accept pods that tolerate its taint.
 func pool(name, disruption string) string {
 	return fmt.Sprintf(`
 apiVersion: karpenter.sh/v1
@@ -39,7 +38,7 @@ spec:
 `, name, disruption)
 }
 
-// apart is a Deployment of a pool, each pod on a machine of its own if it says so.
+// apart returns a Deployment for a pool. If alone, each pod has a node of its own.
 func apart(namespace, name, cpu string, replicas int, alone bool) string {
 	affinity := "{}"
 	if alone {
@@ -64,7 +63,7 @@ spec:
 `, namespace, name, cpu, replicas, affinity)
 }
 
-// poolClaims are the NodeClaims of a pool.
+// poolClaims returns the NodeClaims of a pool.
 func (c *cluster) poolClaims(pool string) []karpv1.NodeClaim {
 	var l karpv1.NodeClaimList
 	if err := c.List(context.Background(), &l, client.MatchingLabels{karpv1.NodePoolLabelKey: pool}); err != nil {
@@ -73,7 +72,7 @@ func (c *cluster) poolClaims(pool string) []karpv1.NodeClaim {
 	return l.Items
 }
 
-// ready counts the pods of an app that are ready and not ending.
+// ready counts the pods of an app that are ready and not being deleted.
 func (c *cluster) ready(namespace, app string) int {
 	var pods corev1.PodList
 	if err := c.List(context.Background(), &pods, client.InNamespace(namespace),
@@ -91,8 +90,8 @@ func (c *cluster) ready(namespace, app string) int {
 	return n
 }
 
-// going counts the nodes of a pool that keep pods away since they go. Those whose instance is being terminated are
-// not in budgets any more, as in Karpenter.
+// going counts the nodes of a pool that have the disruption taint. Nodes whose instance is being terminated no longer
+// count towards budgets, as in Karpenter.
 func (c *cluster) going(pool string) int {
 	nodes, ended, n := c.nodes(), map[string]bool{}, 0
 	for _, claim := range c.poolClaims(pool) {
@@ -165,7 +164,7 @@ func (c *cluster) consolidationStory(t *testing.T) {
 		`[{"op":"remove","path":"/spec/template/spec/affinity"}]`)
 	c.wantPods(2*time.Minute, "half-empty", "web", 10)
 	c.kubectl("-n", "half-empty", "delete", "deployment", "anchor")
-	c.eventually(120*time.Second, func() error { // three pods fit on a machine of 1.93 CPUs
+	c.eventually(120*time.Second, func() error { // three pods fit on a node of 1.93 CPUs
 		if n := len(c.poolClaims("half-empty")); n > 4 {
 			return fmt.Errorf("%d machines for ten pods of half a CPU", n)
 		}

@@ -13,7 +13,7 @@ import (
 
 const root = "../.."
 
-// shellBlocks are the ```sh blocks of a document, in order.
+// shellBlocks returns the ```sh blocks of a document, in order.
 func shellBlocks(t *testing.T, path string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -31,8 +31,8 @@ func shellBlocks(t *testing.T, path string) []string {
 	return blocks
 }
 
-// Every command block of README and docs runs as it stands, each document's in one shell: those with microVMs one
-// after the other, then the others.
+// Every command block of README and docs runs as written, those of one document in one shell. Documents that use
+// microVMs run one after another, then the others in parallel.
 func TestDocumentsRunAsWritten(t *testing.T) {
 	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
@@ -104,7 +104,7 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 	}
 }
 
-// combinedOutput runs the command through a file, since background processes would hold a pipe open.
+// combinedOutput collects the command's output in a file, since background processes would keep a pipe open.
 func combinedOutput(cmd *exec.Cmd, limit time.Duration) (string, error) {
 	f, err := os.CreateTemp("", "nodeless-doc")
 	if err != nil {
@@ -123,7 +123,7 @@ func combinedOutput(cmd *exec.Cmd, limit time.Duration) (string, error) {
 	return string(data), err
 }
 
-// checkTarget asks make whether it knows how to make something.
+// checkTarget checks that make knows a target.
 func checkTarget(t *testing.T, target string) {
 	t.Helper()
 	cmd := exec.Command("make", "-n", target)
@@ -143,7 +143,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
-// What a newcomer types: `nodeless up --demo` (make up is a build and this), Ctrl-C when all pods run.
+// What a newcomer types: `nodeless up --demo` (make up builds and runs this), and Ctrl-C when all pods run.
 func TestDemoUntilCtrlC(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--demo", "--boot-time", "1s")
@@ -177,6 +177,6 @@ func TestDemoUntilCtrlC(t *testing.T) {
 	if out, err := c.run("status", "--data-dir", c.dir); err == nil || !strings.Contains(out, "Nothing runs") {
 		t.Errorf("status after Ctrl-C: %v %q", err, out)
 	}
-	c.start() // the state was kept: the pods run again without a new launch
+	c.start() // the state is kept: the pods run again without a new launch
 	c.wantPods(2*time.Minute, "default", "inflate", 100)
 }

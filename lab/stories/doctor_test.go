@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// finding is one of `nodeless doctor -o json`.
+// finding is an element of the output of `nodeless doctor -o json`.
 type finding struct{ Check, Status, Says, Remedy string }
 
 // doctor returns the findings by check, and whether the command succeeded.
@@ -25,11 +25,12 @@ func (c *cluster) doctor(args ...string) (map[string]finding, bool) {
 	return found, err == nil
 }
 
-// A cluster is ready, is not for somebody without rights, and stops being so as things break.
+// A cluster is ready, is not ready for a user without permissions, and stops being ready as things break.
 func TestTheDoctorSaysWhetherAClusterIsReady(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--microvms=false", "--page", "", "--boot-time", "1s", "--enforce-iam")
 	c.administrator()
-	c.eventually(time.Minute, func() error { // the controller resolves the class
+	c.eventually(time.Minute, func() error { // until the controller has resolved the node class
 		if _, ok := c.doctor("--aws", "--interruption-queue", "nodeless"); !ok {
 			out, err := c.run("doctor", "--aws", "--interruption-queue", "nodeless")
 			t.Log(out)

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// shell runs commands of a user who typed eval $(nodeless env), with a directory of programs of their own before all
-// others.
+// shell runs a script as a user who has typed eval $(nodeless env), with the programs directory first in PATH.
 func (c *cluster) shell(programs, script string) (string, error) {
 	program := absolute(c.t, binary)
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", `eval $("$NODELESS" env); `+script)
@@ -21,8 +20,9 @@ func (c *cluster) shell(programs, script string) (string, error) {
 	return string(out), err
 }
 
-// Who works with EKS logs in to this cluster by the same commands.
+// EKS users log in to this cluster with the commands that they know.
 func TestTheToolsOfAWSFindTheClusterAndLogIn(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--controller=false", "--microvms=false", "--page", "")
 	keys := filepath.Join(c.dir, "region", "credentials")
 	if info, err := os.Stat(keys); err != nil || info.Mode().Perm() != 0o600 {

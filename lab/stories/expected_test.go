@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Deployment wants 200 pods and its namespace's quota allows 50: nodes are launched for 50, and why says so.
+// A Deployment wants 200 pods and the namespace's quota allows 50: nodes are launched for 50, and why says so.
 func TestNoNodeWaitsForPodsThatAQuotaForbids(t *testing.T) {
 	c := up(t, "--boot-time", "2s")
 	c.apply(`apiVersion: v1

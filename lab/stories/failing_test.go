@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// failingLaunchesStory: the heaviest pool's launches always fail, and not for want of capacity. Its pods get the next
-// best pool's nodes at once; pool and class say what is wrong.
+// failingLaunchesStory: all launches of the pool with the highest weight fail, and not for lack of capacity. Its pods
+// get nodes of the next pool at once, and the pool and its node class say what is wrong.
 func (c *cluster) failingLaunchesStory(t *testing.T) {
 	key := "arn:aws:kms:us-west-2:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 	if err := c.admin(http.MethodPost, "/_nodeless/key", map[string]any{"key": key, "enabled": false}, nil); err != nil {

@@ -24,10 +24,9 @@ type mishap struct {
 	do   func()
 }
 
-// Two replicas run a cluster while everything happens that may: the leader is killed or told to end, the API server
-// and the region are killed and started again, machines, nodes, claims and finalizers are taken away by hand. In the
-// end every pod runs, each claim has its one instance and each instance its claim, and nothing was ever launched
-// twice.
+// Two replicas run a cluster while everything goes wrong that can: the leader is killed or terminated, the API server
+// and the region are killed and restarted, and instances, nodes, claims and finalizers are removed by hand. In the
+// end every pod runs, NodeClaims and instances correspond one to one, and nothing was ever launched twice.
 func TestMishapsUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--controller=false", "--boot-time", "500ms")
@@ -37,7 +36,7 @@ func TestMishapsUnderLoad(t *testing.T) {
 	}
 	t.Logf("seed %d: the same order with SEED=%d, though not the same moments", seed, seed)
 	chance := rand.New(rand.NewPCG(seed, 2))
-	// Small machines, so that there are many.
+	// Small instance types, so that there are many nodes.
 	c.kubectl("patch", "nodepool", "general-purpose", "--type", "json", "-p",
 		`[{"op":"add","path":"/spec/template/spec/requirements/-","value":{"key":"karpenter.k8s.aws/instance-cpu","operator":"Lt","values":["9"]}}]`)
 	a, b := c.replica("a"), c.replica("b")
@@ -109,7 +108,7 @@ func (c *cluster) mishaps(chance *rand.Rand, replicas ...*replica) []mishap {
 	}
 }
 
-// terminateSome ends instances behind the controller's back.
+// terminateSome terminates instances behind the controller's back.
 func (c *cluster) terminateSome(chance *rand.Rand, count int) {
 	c.t.Helper()
 	instances, err := c.instances()
@@ -125,7 +124,8 @@ func (c *cluster) terminateSome(chance *rand.Rand, count int) {
 	}
 }
 
-// deleteSome deletes an object of ours, after a patch if there is one. It may be gone meanwhile.
+// deleteSome deletes a random object of the kind, after a patch if there is one. The object may have been deleted
+// meanwhile.
 func (c *cluster) deleteSome(chance *rand.Rand, kind, patch string) {
 	c.t.Helper()
 	names := strings.Fields(c.kubectl("get", kind, "-o", "name"))
@@ -142,7 +142,7 @@ func (c *cluster) deleteSome(chance *rand.Rand, kind, patch string) {
 	c.kubectl("delete", name, "--wait=false", "--ignore-not-found")
 }
 
-// nodesAreClaims compares the cluster's nodes with its claims, one to one, and reports pods that are not on any of
+// nodesAreClaims compares the cluster's nodes with its NodeClaims, one to one, and reports pods that are on none of
 // them.
 func (c *cluster) nodesAreClaims() error {
 	claims := map[string]bool{}

@@ -25,7 +25,7 @@ import (
 // patience is how long microVMs under emulation may take on a busy machine.
 const patience = 4 * time.Minute
 
-// guestKernel is where scripts/guest-kernel has put the kernel of microVMs; "" if it has not.
+// guestKernel is the directory where scripts/guest-kernel put the kernel of microVMs, or "" if it has not run.
 func guestKernel() string {
 	if dir := os.Getenv("NODELESS_GUEST_KERNEL"); dir != "" {
 		return dir
@@ -38,7 +38,7 @@ func guestKernel() string {
 	return dir
 }
 
-// needMicroVMs skips where microVMs cannot be run, or fails where they are required (microvm/microvmtest).
+// needMicroVMs skips the test where microVMs cannot run, or fails it where they are required (microvm/microvmtest).
 func needMicroVMs(t testing.TB) {
 	t.Helper()
 	if why := noMicroVMs(); why != "" && os.Getenv("NODELESS_REQUIRE_VM") != "" {
@@ -60,19 +60,20 @@ func noMicroVMs() string {
 	return ""
 }
 
-// microVMs is a cluster that has the example's image, and ends with nothing left of its microVMs.
+// microVMs returns a cluster that has the example's image. At the end of the test nothing of its microVMs may be
+// left.
 func microVMs(t *testing.T) *cluster {
 	t.Helper()
 	needMicroVMs(t)
 	return podHost(t)
 }
 
-// podHost is such a cluster with more flags, without add-ons as up's.
+// podHost returns such a cluster with more flags and, like up, without add-ons.
 func podHost(t *testing.T, flags ...string) *cluster {
 	t.Helper()
 	c := newCluster(t, append([]string{"--boot-time", "1s", "--addons=false"}, flags...)...)
 	c.buildExampleImage()
-	t.Cleanup(func() { // before the cluster's own, which then finds nothing to stop
+	t.Cleanup(func() { // before the cluster's own cleanup, which then finds nothing to stop
 		if out, err := c.run("down", "--now"); err != nil {
 			t.Errorf("down: %v\n%s", err, out)
 		}
@@ -106,8 +107,8 @@ func absolute(t testing.TB, path string) string {
 	return path
 }
 
-// machineProcesses are the processes that have their working directory in a microVM's state directory, or in
-// namespaces its name as an argument.
+// machineProcesses returns the processes of microVMs by the base name of the microVM's state directory. That
+// directory is the process's working directory or, for processes in namespaces, its first argument.
 func (c *cluster) machineProcesses() map[string]int {
 	out := map[string]int{}
 	processes, _ := filepath.Glob("/proc/[0-9]*")
@@ -126,15 +127,15 @@ func (c *cluster) machineProcesses() map[string]int {
 	return out
 }
 
-// microVMProcesses are those of pods' microVMs, by the microVMs' names; others make templates.
+// microVMProcesses returns the processes of pods' microVMs by microVM name. The others create templates.
 func (c *cluster) microVMProcesses() map[string]int {
 	all := c.machineProcesses()
 	maps.DeleteFunc(all, func(name string, _ int) bool { return !strings.HasPrefix(name, "microvm-") })
 	return all
 }
 
-// noMachines reports what is left of microVMs on this machine: processes and, of a cluster that does not run,
-// templates, the bridge and its rules.
+// noMachines reports what is left of microVMs on this host: processes and, if the cluster does not run, templates,
+// the bridge and its rules.
 func (c *cluster) noMachines() error {
 	if p := c.machineProcesses(); len(p) > 0 {
 		return fmt.Errorf("processes left: %v", p)
@@ -148,7 +149,7 @@ func (c *cluster) noMachines() error {
 	return nil
 }
 
-// nothingOfMicroVMs reports Nodes, NodeClaims, processes and state directories that are left.
+// nothingOfMicroVMs reports Nodes, NodeClaims, processes, state directories and taps that are left.
 func (c *cluster) nothingOfMicroVMs() error {
 	if err := c.nothingLeft(); err != nil {
 		return err
@@ -164,12 +165,12 @@ func (c *cluster) nothingOfMicroVMs() error {
 	return c.noMachines()
 }
 
-// bridge is the name of the microVMs' bridge, which follows from their directory.
+// bridge is the name of the microVMs' bridge, which is derived from their directory.
 func (c *cluster) bridge() string {
 	return fmt.Sprintf("nl%x", sha256.Sum256([]byte(filepath.Join(c.dir, "microvms"))))[:10]
 }
 
-// readyPods waits until so many pods of the app are ready, and gives them.
+// readyPods waits until n pods of the app are ready, and returns them.
 func (c *cluster) readyPods(app string, n int) []corev1.Pod {
 	c.t.Helper()
 	var out []corev1.Pod
@@ -206,7 +207,7 @@ func condition(p *corev1.Pod, kind corev1.PodConditionType) bool {
 	return false
 }
 
-// streaming is a kubectl that goes on: its lines of output.
+// streaming starts a kubectl that keeps running, and returns its lines of output.
 func (c *cluster) streaming(args ...string) *bufio.Scanner {
 	c.t.Helper()
 	cmd := exec.Command(binary, append([]string{"kubectl"}, args...)...)
@@ -232,7 +233,7 @@ func (c *cluster) streaming(args ...string) *bufio.Scanner {
 	return bufio.NewScanner(out)
 }
 
-// line is the next one, which must match.
+// line returns the next line, which must match the pattern.
 func (c *cluster) line(s *bufio.Scanner, pattern string) string {
 	c.t.Helper()
 	if !s.Scan() {
@@ -245,7 +246,7 @@ func (c *cluster) line(s *bufio.Scanner, pattern string) string {
 }
 
 // The first example of pods that are their own node, as a newcomer meets it: three pods of a Deployment run in three
-// microVMs, kubectl does with them what it does with any pod, and nothing is left when they are deleted.
+// microVMs, kubectl works with them as with any pod, and nothing is left when they are deleted.
 func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c := microVMs(t)
 	first, second := newLogSink(t), newLogSink(t)
@@ -255,7 +256,7 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c.eventually(patience, first.hasAll(pods))
 	c.kubectl("exec", pods[1].Name, "--", "sh", "-c", "for i in $(seq 3000); do echo burst $i; done >/proc/1/fd/1")
 	c.eventually(patience, func() error { return first.hasBurst(pods[1].Name, 3000) })
-	c.routeLogs(second.output()) // which running pods follow, other than on Fargate
+	c.routeLogs(second.output()) // running pods pick this up, unlike on Fargate
 	nodes := map[string]bool{}
 	for i := range pods {
 		nodes[pods[i].Spec.NodeName] = true
@@ -281,14 +282,14 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 		!strings.Contains(out, "2\n") || !strings.Contains(out, "exit code 7") {
 		t.Errorf("exec -i: %v %q", err, out)
 	}
-	// The terminal shows what is typed, too: that has other letters.
+	// The terminal also echoes the command line, so the command spells the words differently.
 	if got := c.onTerminal("until [ \"$(stty size)\" = '33 77' ]; do sleep 0.1; done; echo si''ze is right; exit\r",
 		"exec", "-it", pod, "--", "sh"); !strings.Contains(got, "size is right") {
 		t.Errorf("exec -it: %q", got)
 	}
 	c.line(c.streaming("attach", pod), `^\d+ `+pod+`$`)
 
-	if os.Geteuid() == 0 { // without, microVMs have no Services
+	if os.Geteuid() == 0 { // without root, microVMs have no Services
 		c.eventually(patience, func() error {
 			ip := c.kubectl("get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}")
 			out, err := c.run("kubectl", "exec", pod, "--", "sh", "-c",
@@ -324,7 +325,7 @@ func TestADeploymentRunsInMicroVMs(t *testing.T) {
 	c.eventually(patience, second.hasAll(pods))
 	c.kubectl("delete", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.eventually(patience, c.nothingOfMicroVMs)
-	for i := range pods { // each line went to one of the two, also the last one
+	for i := range pods { // each line went to one of the two sinks, even the last one
 		name := pods[i].Name
 		if err := goodbye(append(first.linesOf(name), second.linesOf(name)...)); err != nil {
 			t.Errorf("routed of %s: %v", name, err)
@@ -346,8 +347,8 @@ func get(t testing.TB, url string) string {
 	return string(b)
 }
 
-// Pods outlive the process: it is killed, and later ended by Ctrl-C, while they run; their uptime, their logs and
-// everything else go on.
+// Pods outlive the process: it is killed, and later stopped with Ctrl-C, while they run. Their uptime, their logs and
+// everything else continue.
 func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c := microVMs(t)
 	sink := newLogSink(t)
@@ -355,7 +356,7 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
 	c.kubectl("scale", "deployment", "hello", "--replicas", "2")
 	before := c.readyPods("hello", 2)
-	c.twoRun() // the third, if it was made, has its grace
+	c.twoRun() // a third microVM, if it was created, is still in its grace period
 	service := c.kubectl("get", "service", "hello", "-o", "jsonpath={.spec.clusterIP}") + ":80"
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		c.stop(signal)
@@ -394,7 +395,7 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	if err := c.noMachines(); err != nil {
 		t.Error("after down:", err)
 	}
-	c.start() // the pods begin anew, as after a restart of their nodes; until then the API says what it knew of them
+	c.start() // the pods start anew, as after a restart of their nodes; until then the API shows their last known status
 	c.twoRun()
 	for i := range before {
 		c.podWhen(before[i].Name, func(p *corev1.Pod) error {
@@ -409,7 +410,7 @@ func TestMicroVMsOutliveTheProcess(t *testing.T) {
 	c.eventually(patience, c.nothingOfMicroVMs)
 }
 
-// twoRun waits until there are two microVMs of pods.
+// twoRun waits until there are two pod microVMs.
 func (c *cluster) twoRun() {
 	c.t.Helper()
 	c.eventually(patience, func() error {
@@ -420,7 +421,7 @@ func (c *cluster) twoRun() {
 	})
 }
 
-// consecutive judges the example's log: its lines are numbered, and each is there once.
+// consecutive checks the example's log: its lines are numbered, and each is there once.
 func consecutive(log string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, log)

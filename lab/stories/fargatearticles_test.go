@@ -19,10 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Manifests of two articles about Fargate, as they are printed there. Their images are made on this machine, by the same
+// Manifests of two articles about Fargate, as printed there. Their images are built on this host, with the same
 // names.
 const (
-	// eksCoreDNS is EKS's add-on as it is before it is patched for Fargate: the annotation keeps its pods off.
+	// eksCoreDNS is EKS's add-on before it is patched for Fargate: the annotation keeps its pods off Fargate.
 	eksCoreDNS = `
 apiVersion: apps/v1
 kind: Deployment
@@ -207,7 +207,7 @@ spec:
     protocol: TCP
   type: ClusterIP
 `
-	// fargateLogs is what the article's Terraform module makes of flb_log_cw.
+	// fargateLogs is the ConfigMap that the article's Terraform module creates for flb_log_cw.
 	fargateLogs = `
 apiVersion: v1
 kind: Namespace
@@ -229,8 +229,9 @@ data:
 `
 )
 
-// Two articles about Fargate, command by command: a cluster without a node that pods share, CoreDNS patched into microVMs,
-// profiles through EKS, what the webhook adds and refuses, the game behind an Ingress, logs in CloudWatch.
+// Two articles about Fargate, command by command: a cluster without nodes that pods share, CoreDNS patched to run in
+// microVMs, profiles created with the EKS API, what the webhook adds and refuses, the game behind an Ingress, logs in
+// CloudWatch.
 func TestTheArticlesAboutFargate(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("without root microVMs have no Services")
@@ -239,7 +240,7 @@ func TestTheArticlesAboutFargate(t *testing.T) {
 	needBrowser(t)
 	c := podHost(t)
 	c.buildArticleImages()
-	c.kubectl("delete", "nodepool", "--all") // no node but Fargate's
+	c.kubectl("delete", "nodepool", "--all") // no nodes but Fargate's
 	c.apply(fargateLogs)
 
 	c.corednsOnFargate()
@@ -265,7 +266,7 @@ const podExecutionRole = "arn:aws:iam::123456789012:role/AmazonEKSFargatePodExec
 // awsCLI runs Debian's AWS CLI against the region.
 func (c *cluster) awsCLI(args ...string) string {
 	c.t.Helper()
-	// Debian's does not read AWS_ENDPOINT_URL.
+	// Debian's version does not read AWS_ENDPOINT_URL.
 	cmd := exec.Command("/usr/bin/aws",
 		append([]string{"--endpoint-url", c.Session.RegionURL, "--region", c.Session.Region}, args...)...)
 	cmd.Env = c.environment()
@@ -276,7 +277,7 @@ func (c *cluster) awsCLI(args ...string) string {
 	return string(out)
 }
 
-// buildArticleImages makes images of the names in the articles' manifests, of a busybox that also answers to curl.
+// buildArticleImages builds the images named in the articles' manifests from a busybox that also provides curl.
 func (c *cluster) buildArticleImages() {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -302,14 +303,14 @@ func (c *cluster) buildArticleImages() {
 	}
 }
 
-// corednsOnFargate patches CoreDNS into a profile that the AWS CLI makes, as the first article does.
+// corednsOnFargate creates a profile with the AWS CLI and patches CoreDNS to match it, as the first article does.
 func (c *cluster) corednsOnFargate() {
 	c.t.Helper()
 	manifest, err := os.ReadFile(filepath.Join(root, "examples", "kube-dns.yaml"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	for _, part := range strings.Split(string(manifest), "\n---\n") { // its account, roles and Service
+	for _, part := range strings.Split(string(manifest), "\n---\n") { // its service account, roles and Service
 		if !strings.Contains(part, "kind: Deployment") && !strings.Contains(part, "kind: FargateProfile") {
 			c.apply(part)
 		}
@@ -350,7 +351,7 @@ func (c *cluster) podsOf(namespace, selector string) []corev1.Pod {
 	return list.Items
 }
 
-// netshootIsSized compares what the webhook and the scheduler make of a Deployment's pod with the article's output.
+// netshootIsSized compares what the webhook and the scheduler set on a Deployment's pod with the article's output.
 func (c *cluster) netshootIsSized() {
 	c.t.Helper()
 	c.apply(netshoot)
@@ -381,7 +382,7 @@ func (c *cluster) netshootIsSized() {
 	}
 }
 
-// rootShellIsRefused tries to take a host over, by a pod of which Fargate takes nothing.
+// rootShellIsRefused tries to take over a host with a pod whose fields Fargate rejects.
 func (c *cluster) rootShellIsRefused() {
 	c.t.Helper()
 	c.apply(rootShell)
@@ -396,7 +397,7 @@ func (c *cluster) rootShellIsRefused() {
 	c.kubectl("delete", "pod", "-n", "study-aews", "root-shell")
 }
 
-// asBrowsers finds the names below localhost as browsers and curl do, on this machine (RFC 6761, section 6.3).
+// asBrowsers resolves names under localhost to this host, as browsers and curl do (RFC 6761, section 6.3).
 var asBrowsers = &http.Client{Transport: &http.Transport{
 	DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, _ := net.SplitHostPort(address)
@@ -407,7 +408,7 @@ var asBrowsers = &http.Client{Transport: &http.Transport{
 	},
 }}
 
-// aGameIsPlayed makes a move of the game at the address that kubectl shows, and scales it.
+// aGameIsPlayed makes a move of the game at the address that kubectl shows, and scales the game.
 func (c *cluster) aGameIsPlayed() {
 	c.t.Helper()
 	c.apply(game)
@@ -452,7 +453,8 @@ func (c *cluster) aGameIsPlayed() {
 	c.kubectl("delete", "deploy", "deployment-2048", "-n", "study-aews")
 }
 
-// logsAreInCloudWatch has one pod ask others by their Service, and finds both pods' logs of it.
+// logsAreInCloudWatch sends requests to the pods' Service from one of them, and finds the requests in both pods'
+// logs.
 func (c *cluster) logsAreInCloudWatch() {
 	c.t.Helper()
 	c.apply(sampleApp)

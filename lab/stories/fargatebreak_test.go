@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// breaks applies pods whose microVMs break, each in its own way, and breaks them: a guest's kernel panics, another
-// hangs, a third's disk is filled again and again. An image is broken, too. What is said of them is seen by
-// areBroken, later: a hung guest is given a minute.
+// breaks applies pods whose microVMs break, each in its own way: one guest's kernel panics, another guest hangs, and
+// a third's disk is filled again and again. One image is corrupt, too. areBroken later checks what is reported, since
+// a hung guest is given a minute.
 func (c *cluster) breaks() {
 	c.t.Helper()
 	c.breakImage()
@@ -35,12 +35,12 @@ func (c *cluster) breaks() {
 	}
 }
 
-// areBroken sees that status and events say what happened to the pods of breaks, and that nothing of their machines
-// is left.
+// areBroken checks that status and events say what happened to the pods of breaks, and that nothing of their VMs is
+// left.
 func (c *cluster) areBroken() {
 	c.t.Helper()
 	const panicked = "Kernel panic - not syncing: sysrq triggered crash"
-	pod := c.podWhen("panics", func(p *corev1.Pod) error { // it is never to be run again
+	pod := c.podWhen("panics", func(p *corev1.Pod) error { // it is never restarted
 		if err := differ("end", fmt.Sprint(p.Status.Phase, " ", p.Status.Reason), "Failed MicroVMFailed"); err != nil ||
 			!strings.Contains(p.Status.Message, panicked) {
 			return fmt.Errorf("%q: %w", p.Status.Message, err)
@@ -58,7 +58,7 @@ func (c *cluster) areBroken() {
 	for name, says := range map[string]string{"panics": panicked, "hangs": "taken for hung"} {
 		c.wantEvents("reason=MicroVMFailed,involvedObject.name="+name, says)
 	}
-	c.podWhen("fills", func(p *corev1.Pod) error { // its guest goes on
+	c.podWhen("fills", func(p *corev1.Pod) error { // its guest keeps running
 		for _, s := range p.Status.ContainerStatuses {
 			if e := s.LastTerminationState.Terminated; e != nil && s.RestartCount > 0 && e.ExitCode == 1 &&
 				strings.Contains(e.Message, "No space left on device") {
@@ -68,7 +68,7 @@ func (c *cluster) areBroken() {
 		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 	})
 	c.waitsFor("corrupt", "sha256:", "ErrImagePull", "ImagePullBackOff")
-	c.eventually(time.Minute, func() error { // one that ended this moment may not have been reaped yet
+	c.eventually(time.Minute, func() error { // one that has just ended may not have been reaped yet
 		if z := c.zombies(); len(z) > 0 {
 			return fmt.Errorf("processes that ended and were not reaped: %v", z)
 		}
@@ -76,7 +76,7 @@ func (c *cluster) areBroken() {
 	})
 }
 
-// runsAgain waits until a pod whose machine has ended runs in a new one, at the same place, and says why.
+// runsAgain waits until a pod whose VM has ended runs in a new one, with the same address, and says why.
 func (c *cluster) runsAgain(name, why string) {
 	c.t.Helper()
 	pod := c.podWhen(name, func(p *corev1.Pod) error {
@@ -94,7 +94,7 @@ func (c *cluster) runsAgain(name, why string) {
 	}
 }
 
-// breakImage makes example.local/corrupt:1, whose layer is not what its name says.
+// breakImage creates example.local/corrupt:1, whose layer does not match its digest.
 func (c *cluster) breakImage() {
 	c.t.Helper()
 	dir, layout := c.t.TempDir(), filepath.Join(c.dir, "images", "corrupt")
@@ -124,7 +124,7 @@ func (c *cluster) breakImage() {
 	}
 }
 
-// pidOf is the process of a pod's microVM.
+// pidOf returns the process of a pod's microVM.
 func (c *cluster) pidOf(pod string) int {
 	c.t.Helper()
 	p := &corev1.Pod{}
@@ -138,7 +138,7 @@ func (c *cluster) pidOf(pod string) int {
 	return pid
 }
 
-// zombies are children of the cluster's process that have ended and were not reaped: command and number.
+// zombies returns the cluster process's children that have ended and were not reaped, as number and command.
 func (c *cluster) zombies() []string {
 	var out []string
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -147,7 +147,7 @@ func (c *cluster) zombies() []string {
 		if err != nil {
 			continue
 		}
-		name, rest, _ := strings.Cut(string(b), ") ") // number, command in parentheses, state, parent
+		name, rest, _ := strings.Cut(string(b), ") ") // pid, command in parentheses, state, parent
 		if f := strings.Fields(rest); len(f) > 1 && f[0] == "Z" && f[1] == fmt.Sprint(c.cmd.Process.Pid) {
 			out = append(out, name+")")
 		}

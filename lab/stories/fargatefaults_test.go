@@ -21,7 +21,7 @@ spec:
   selectors: [{namespace: default, labels: {app: trial}}]
 `
 
-// trial is a pod of one container with the example's image; more is what else its container says.
+// trial returns a pod with one container of the given image; more holds further fields of the container.
 func trial(name, image, more string) string {
 	return fmt.Sprintf(`---
 apiVersion: v1
@@ -37,7 +37,7 @@ spec:
 `, name, image, more)
 }
 
-// waitsFor waits until a pod's container says one of the reasons, with a message that contains the text.
+// waitsFor waits until a pod's container is waiting for one of the reasons, with a message that contains the text.
 func (c *cluster) waitsFor(pod, text string, reasons ...string) {
 	c.t.Helper()
 	c.eventually(patience, func() error {
@@ -56,7 +56,7 @@ func (c *cluster) waitsFor(pod, text string, reasons ...string) {
 	})
 }
 
-// What goes wrong is said where one looks for it, and what can be mended by itself is.
+// Failures are reported where users look for them, and those that can be repaired automatically are.
 func TestWhatGoesWrongInMicroVMsIsSaid(t *testing.T) {
 	c := microVMs(t)
 	const image = "example.local/hello:1"

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// controlPlaneIsEKSs asks for what EKS adds to a control plane.
+// controlPlaneIsEKSs checks what EKS adds to a control plane.
 func (c *cluster) controlPlaneIsEKSs() {
 	c.t.Helper()
 	has := func(want string, args ...string) {
@@ -33,8 +33,8 @@ func (c *cluster) controlPlaneIsEKSs() {
 	}
 }
 
-// kubeOpsViewChart is what "helm install kube-ops-view geek-cookbook/kube-ops-view --version 1.2.2 --set env.TZ=Asia/Seoul"
-// makes, as far as the article looks at it.
+// kubeOpsViewChart is the output of "helm install kube-ops-view geek-cookbook/kube-ops-view --version 1.2.2 --set
+// env.TZ=Asia/Seoul", reduced to what the article looks at.
 const kubeOpsViewChart = `
 apiVersion: apps/v1
 kind: Deployment
@@ -59,7 +59,7 @@ spec:
         readinessProbe: {tcpSocket: {port: 8080}}
 `
 
-// kubeOpsViewIsForwarded opens what stands in for kube-ops-view, whose image cannot be had here, by port-forward.
+// kubeOpsViewIsForwarded opens, by port-forward, the stand-in for kube-ops-view, whose image is not available here.
 func (c *cluster) kubeOpsViewIsForwarded() {
 	c.t.Helper()
 	c.apply(kubeOpsViewChart)

@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/lab/apng"
 )
 
-// What the film is of: services that stay, and a batch whose end leaves their nodes half empty.
+// filmed is what the film shows: services that stay, and a batch whose end leaves their nodes half empty.
 const filmed = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -56,7 +56,7 @@ spec:
 `, name, cpu, replicas)
 }
 
-// The README's animation: what a consolidation looks like on the page of a real cluster.
+// The README's animation: a consolidation on the page of a real cluster.
 func TestTheReadmesFilm(t *testing.T) {
 	pictures := os.Getenv("SCREENSHOTS")
 	if pictures == "" {
@@ -66,7 +66,7 @@ func TestTheReadmesFilm(t *testing.T) {
 	c := up(t, "--boot-time", "8s", "--page", "127.0.0.1:0")
 	c.apply(filmed + filmedDeployment("batch", "14", 6))
 	c.wantPods(2*time.Minute, "shop", "batch", 6)
-	c.apply(filmedDeployment("web", "430m", 16)) // beside them
+	c.apply(filmedDeployment("web", "430m", 16)) // beside the batch
 	c.wantPods(2*time.Minute, "shop", "web", 16)
 	folder := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -96,7 +96,8 @@ func TestTheReadmesFilm(t *testing.T) {
 	}
 }
 
-// developed are the pictures of a folder. Nobody waits long while nothing happens, and none is too short to be seen.
+// developed returns the pictures of a folder as frames. Long pauses are shortened, and pictures that were shown too
+// briefly to be seen are dropped.
 func developed(t *testing.T, folder string) (out []apng.Frame) {
 	t.Helper()
 	const shortest, longest, end = 120 * time.Millisecond, 1200 * time.Millisecond, 4 * time.Second

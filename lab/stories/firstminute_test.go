@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Somebody new opens the page of an empty cluster, deploys with the command that it offers, sees pods wait and why, sees
-// their node come, scales down, and sees what was decided and saved.
+// A new user opens the page of an empty cluster, deploys with the command that it offers, sees pods wait and why,
+// sees their node arrive, scales down, and sees what was decided and saved.
 func TestTheFirstMinuteOnThePage(t *testing.T) {
 	needBrowser(t)
 	t.Parallel()

@@ -1,4 +1,4 @@
-// Package  tells what users do with the built binary, and checks the state of the world afterwards: a real
+// Package stories runs the built binary as users do, and checks the resulting state of cluster and region: a real
 // control plane, the real AWS SDK, nothing imported from the product.
 package stories
 
@@ -30,7 +30,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// binary is the built nodeless; make test names it, a bare `go test` builds it.
+// binary is the path of the built nodeless. make test sets it; a bare `go test` builds it.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -80,8 +80,8 @@ type cluster struct {
 	aws aws.Config // of the region
 }
 
-// up starts a cluster in a folder of its own; it ends with the test. It has no add-ons: stories count nodes, and
-// coredns needs one. With --addons=true among the arguments it has them.
+// up starts a cluster in a folder of its own and stops it when the test ends. It has no add-ons, because stories
+// count nodes and coredns needs one; --addons=true among the arguments enables them.
 func up(t testing.TB, args ...string) *cluster {
 	t.Helper()
 	c := newCluster(t, append([]string{"--addons=false"}, args...)...)
@@ -91,7 +91,7 @@ func up(t testing.TB, args ...string) *cluster {
 
 func newCluster(t testing.TB, args ...string) *cluster {
 	t.Helper()
-	// Looking at the file also tells `go test` that cached results hold for this very build alone.
+	// Looking at the file also tells `go test` that cached results hold only for this build.
 	if _, err := os.Stat(binary); err != nil {
 		t.Fatalf("NODELESS_BINARY: %v; build it with `make build`", err)
 	}
@@ -113,7 +113,7 @@ func newCluster(t testing.TB, args ...string) *cluster {
 	return c
 }
 
-// environment is a user's of their own: no kubeconfig or AWS settings of the machine leak in.
+// environment is that of a separate user: no kubeconfig or AWS settings of this host leak in.
 func (c *cluster) environment() []string {
 	return []string{
 		"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "NO_COLOR=1",
@@ -193,7 +193,7 @@ func (c *cluster) connect() error {
 	return nil
 }
 
-// stop ends the process with a signal and waits for it.
+// stop sends the process a signal and waits until it exits.
 func (c *cluster) stop(sig syscall.Signal) {
 	c.t.Helper()
 	_ = c.cmd.Process.Signal(sig)
@@ -234,7 +234,7 @@ func (c *cluster) dumpObjects() {
 	}
 }
 
-// warning matches a line of nodeless.log that is one.
+// warning matches a line of nodeless.log that has level WARN or ERROR.
 var warning = regexp.MustCompile(`(?m)^.* level=(WARN|ERROR) .*$`)
 
 func (c *cluster) dumpLogs() {
@@ -251,7 +251,7 @@ func (c *cluster) dumpLogs() {
 	c.t.Logf("nodeless.log (end):\n%s", data)
 }
 
-// run runs the binary as the user would.
+// run runs the binary as a user would.
 func (c *cluster) run(args ...string) (string, error) {
 	return c.runIn("", args...)
 }
@@ -276,7 +276,7 @@ func (c *cluster) kubectl(args ...string) string {
 	return out
 }
 
-// apply is `kubectl apply -f -`.
+// apply runs `kubectl apply -f -`.
 func (c *cluster) apply(manifest string) {
 	c.t.Helper()
 	if out, err := c.runIn(manifest, "kubectl", "apply", "-f", "-"); err != nil {
@@ -284,7 +284,7 @@ func (c *cluster) apply(manifest string) {
 	}
 }
 
-// eventually waits until check gives nil.
+// eventually waits until check returns nil.
 func (c *cluster) eventually(within time.Duration, check func() error) {
 	c.t.Helper()
 	if err := eventually(within, check); err != nil {
@@ -306,8 +306,7 @@ func eventually(within time.Duration, check func() error) error {
 	}
 }
 
-// wantEvents waits until the events that a field selector finds say the text: they are written behind what they tell
-// of.
+// wantEvents waits until the events that match a field selector contain the text: events are written asynchronously.
 func (c *cluster) wantEvents(selector, text string) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
@@ -318,7 +317,7 @@ func (c *cluster) wantEvents(selector, text string) {
 	})
 }
 
-// phases counts the pods of a namespace and label by phase; pods being deleted count as "Deleting".
+// phases counts the pods of a namespace and app label by phase; pods being deleted count as "Deleting".
 func (c *cluster) phases(namespace, app string) map[string]int {
 	c.t.Helper()
 	var pods corev1.PodList
@@ -340,7 +339,7 @@ func (c *cluster) phases(namespace, app string) map[string]int {
 	return n
 }
 
-// wantPods waits until exactly so many pods of the app run and none is in another phase.
+// wantPods waits until exactly the given number of pods of the app run and none is in another phase.
 func (c *cluster) wantPods(within time.Duration, namespace, app string, running int) {
 	c.t.Helper()
 	c.eventually(within, func() error {
@@ -370,7 +369,7 @@ func (c *cluster) nodes() []corev1.Node {
 	return l.Items
 }
 
-// instances are the region's machines that are not terminated, asked over the wire.
+// instances returns the region's instances that are not terminated, as EC2's API lists them.
 func (c *cluster) instances() ([]ec2types.Instance, error) {
 	var found []ec2types.Instance
 	pages := ec2.NewDescribeInstancesPaginator(c.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{{
@@ -389,7 +388,7 @@ func (c *cluster) instances() ([]ec2types.Instance, error) {
 	return found, nil
 }
 
-// nothingLeft reports what machines, nodes or claims are still there.
+// nothingLeft returns an error if there are still instances, nodes or NodeClaims.
 func (c *cluster) nothingLeft() error {
 	instances, err := c.instances()
 	if err != nil {
@@ -401,7 +400,7 @@ func (c *cluster) nothingLeft() error {
 	return nil
 }
 
-// admin calls the region's own administration, which real AWS does not have.
+// admin calls the region's own administration API, which real AWS does not have.
 func (c *cluster) admin(method, path string, body, into any) error {
 	var in io.Reader
 	if body != nil {

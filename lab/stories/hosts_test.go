@@ -18,20 +18,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// machine is one that joins a cluster as a microVM host: a `nodeless host` with a data directory and an address of
-// its own.
+// machine joins a cluster as a microVM host: a `nodeless host` with its own data directory and address.
 type machine struct {
 	c       *cluster
 	name    string
 	dir     string
 	address string
-	cable   *cable // nil: its network is this machine's
+	cable   *cable // nil: it shares this host's network
 	cmd     *exec.Cmd
 }
 
-// joins makes a machine known to the cluster and starts its host process; it ends with the test, and its microVMs
-// with it. As root it has a network of its own, by which it reaches the API server at another address than this
-// machine does.
+// joins registers a machine with the cluster and starts its host process. Process and microVMs end with the test. As
+// root, the machine has a network of its own, from which it reaches the API server at a different address than this
+// host does.
 func (c *cluster) joins(name, loopback string, on *cable) *machine {
 	c.t.Helper()
 	m := &machine{c: c, name: name, dir: filepath.Join(c.t.TempDir(), name), address: loopback, cable: on}
@@ -59,7 +58,7 @@ func (c *cluster) joins(name, loopback string, on *cable) *machine {
 
 func (m *machine) joinFile() string { return filepath.Join(m.dir, "join.kubeconfig") }
 
-// start starts the host process and waits until the cluster knows of it.
+// start starts the host process and waits until the cluster lists it.
 func (m *machine) start(args ...string) {
 	m.c.t.Helper()
 	log, err := os.OpenFile(filepath.Join(m.dir, "host.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -82,7 +81,7 @@ func (m *machine) start(args ...string) {
 	m.says("true", "")
 }
 
-// says waits until the cluster says of the host whether it is ready, and why not.
+// says waits until the cluster reports whether the host is ready, and why not.
 func (m *machine) says(ready, why string) {
 	m.c.t.Helper()
 	m.c.eventually(patience, func() error {
@@ -138,7 +137,7 @@ func (m *machine) clean() {
 	}
 }
 
-// vms is how many microVMs of pods run on the machine.
+// vms counts the pod microVMs on the machine.
 func (m *machine) vms() int {
 	n := 0
 	links, _ := filepath.Glob("/proc/[0-9]*/cwd")
@@ -163,7 +162,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// onHosts counts pods by their hosts; "" is that of those whose Node is gone.
+// onHosts counts pods by host; "" stands for pods whose Node does not exist.
 func (c *cluster) onHosts(pods []corev1.Pod) map[string]int {
 	c.t.Helper()
 	out := map[string]int{}
@@ -178,7 +177,8 @@ func (c *cluster) onHosts(pods []corev1.Pod) map[string]int {
 	return out
 }
 
-// wantHostsOnThePage waits until the page shows these hosts with these statuses, and so many pods at least on them.
+// wantHostsOnThePage waits until the page shows these hosts with these statuses, and at least the given number of
+// pods on them.
 func (c *cluster) wantHostsOnThePage(want map[string]string, pods int) {
 	c.t.Helper()
 	page, _, _ := strings.Cut(c.Session.Page, "?")
@@ -210,9 +210,9 @@ func (c *cluster) wantHostsOnThePage(want map[string]string, pods int) {
 	})
 }
 
-// A controller that is not of `nodeless up` runs pods on two machines that have joined with tokens. kubectl works as
-// ever; a host process that is started again takes its microVMs up; one that is killed and does not come back loses
-// its pods to the other, and when it comes back it takes away what was left.
+// A controller outside `nodeless up` runs pods on two machines that have joined with tokens. kubectl works as usual.
+// A host process that is restarted takes over its microVMs. One that is killed and does not return loses its pods to
+// the other, and removes what is left of them when it returns.
 func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 	needMicroVMs(t)
 	c := up(t, "--controller=false", "--page", "127.0.0.1:0")
@@ -223,7 +223,7 @@ func TestPodsRunOnMachinesThatHaveJoined(t *testing.T) {
 		on = newCable(t)
 	}
 	one, two := c.joins("one", "127.3.0.1", on), c.joins("two", "127.3.0.2", on)
-	c.eventually(patience, func() error { // the webhook is there: no pod is to go elsewhere
+	c.eventually(patience, func() error { // the webhook must exist first, so that no pod goes elsewhere
 		_, err := c.run("kubectl", "get", "mutatingwebhookconfiguration", "0500-nodeless-fargate-mutation")
 		return err
 	})

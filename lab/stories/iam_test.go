@@ -17,7 +17,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// administrator makes the clients of the story sign with the account's own keys.
+// administrator makes the story's clients sign with the account's own keys.
 func (c *cluster) administrator() {
 	c.t.Helper()
 	out, err := c.run("env", "-o", "json")
@@ -29,7 +29,7 @@ func (c *cluster) administrator() {
 	c.ec2 = ec2.NewFromConfig(c.aws)
 }
 
-// assume makes a role with a policy, and returns the keys of a session of it.
+// assume creates a role with a policy, and returns the keys of a session of that role.
 func (c *cluster) assume(role, policy string) *ststypes.Credentials {
 	c.t.Helper()
 	ctx, client := context.Background(), iam.NewFromConfig(c.aws)
@@ -59,7 +59,7 @@ func (c *cluster) put(role, policy string) {
 	}
 }
 
-// denied counts the calls that were refused for want of permission.
+// denied counts the calls that were denied for lack of permission.
 func (c *cluster) denied() int {
 	c.t.Helper()
 	var all []call
@@ -75,11 +75,11 @@ func (c *cluster) denied() int {
 	return n
 }
 
-// The controller's binary runs with the policy that `nodeless iam` prints and nothing more. When a right is taken away,
-// the NodeClass says which one, few calls are made in vain, and all goes on when it is given back.
+// The controller's binary runs with the policy that `nodeless iam` prints and nothing more. When a permission is
+// removed, the NodeClaim says which one, few calls are wasted, and the pods run once it is restored.
 func TestTheControllerRunsUnderItsOwnPolicy(t *testing.T) {
 	c := up(t, "--controller=false", "--microvms=false", "--page", "", "--boot-time", "1s", "--enforce-iam")
-	_, err := c.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}) // signed as "test"
+	_, err := c.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{}) // signed with the key "test"
 	if e, ok := errors.AsType[smithy.APIError](err); !ok || e.ErrorCode() != "AuthFailure" {
 		t.Errorf("a foreign key: %v", err)
 	}
@@ -102,7 +102,7 @@ func TestTheControllerRunsUnderItsOwnPolicy(t *testing.T) {
 		t.Errorf("%d calls were denied", n)
 	}
 
-	c.put("controller", strings.Replace(policy, `"ec2:CreateFleet",`, "", 1)) // of the images and subnets
+	c.put("controller", strings.Replace(policy, `"ec2:CreateFleet",`, "", 1)) // the statement on images and subnets
 	c.kubectl("scale", "deployment", "web", "--replicas=1")
 	c.wantEvents("involvedObject.kind=NodeClaim", "ec2:CreateFleet")
 	c.eventually(time.Minute, func() error {
@@ -116,7 +116,7 @@ func TestTheControllerRunsUnderItsOwnPolicy(t *testing.T) {
 		return errors.New("no NodeClaim says that CreateFleet is denied")
 	})
 	before := c.denied()
-	time.Sleep(10 * time.Second) // the absence of calls is the test
+	time.Sleep(10 * time.Second) // the test is about calls that are not made
 	if n := c.denied() - before; n > 10 {
 		t.Errorf("%d calls in vain in 10 s", n)
 	}

@@ -36,7 +36,7 @@ func (c *cluster) calls(api string) []call {
 	return found
 }
 
-// The story of the articles: 0 → 100 → 99 → 0 pods, and machines follow, but for the one that CoreDNS needs.
+// The articles' story: 0 → 100 → 99 → 0 pods, and nodes follow, except for the one that CoreDNS needs.
 func TestInflate(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--addons=true", "--boot-time", "1s")
@@ -79,7 +79,7 @@ func TestInflate(t *testing.T) {
 		}
 	}
 
-	c.apply(autoInflate) // written for EKS Auto Mode, it runs on a plain cluster, too
+	c.apply(autoInflate) // written for EKS Auto Mode, it also runs on a plain cluster
 	c.wantPods(time.Minute, "default", "inflate", 1)
 	on := c.kubectl("get", "pods", "-l", "app=inflate", "-o", "jsonpath={.items[0].spec.nodeName}")
 	if got := c.kubectl("get", "node", on, "-L", "eks.amazonaws.com/compute-type,karpenter.sh/nodepool"); !strings.Contains(
@@ -88,7 +88,7 @@ func TestInflate(t *testing.T) {
 	}
 }
 
-// everyClaimReady checks conditions, provider ids and the labels existing tools read.
+// everyClaimReady checks the conditions, provider IDs and labels that existing tools read.
 func (c *cluster) everyClaimReady() error {
 	nodes := map[string]corev1.Node{}
 	for _, n := range c.nodes() {
@@ -123,7 +123,7 @@ func (c *cluster) everyClaimReady() error {
 	return nil
 }
 
-// checkColumns compares kubectl's columns with karpenter.sh/v1's.
+// checkColumns compares kubectl's columns with those of karpenter.sh/v1.
 func (c *cluster) checkColumns() {
 	c.t.Helper()
 	for what, want := range map[string]string{
@@ -135,7 +135,7 @@ func (c *cluster) checkColumns() {
 			c.t.Errorf("kubectl get %s: columns %q, want %q", what, got, want)
 		}
 	}
-	c.eventually(time.Minute, func() error { // nodes are counted behind what comes and goes
+	c.eventually(time.Minute, func() error { // the pool's node count lags behind changes
 		row := strings.Fields(c.kubectl("get", "nodepool", "general-purpose", "--no-headers"))
 		if nodes := len(c.claims()); len(row) < 4 || row[1] != "default" || row[2] != fmt.Sprint(nodes) || row[3] != "True" {
 			return fmt.Errorf("kubectl get nodepool: %q, want class default, %d nodes, ready", row, nodes)

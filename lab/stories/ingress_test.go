@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// game2048 is what AWS's guides of Fargate and Auto Mode apply, but for the image, which is the example's, and its port.
+// game2048 is the manifest of AWS's guides to Fargate and Auto Mode, except for the image, which is the example's,
+// and its port.
 const game2048 = `
 apiVersion: nodeless.sh/v1alpha1
 kind: FargateProfile
@@ -100,7 +101,7 @@ func (c *cluster) opensTheGame() {
 	c.kubectl("delete", "fargateprofile", "study-aews")
 }
 
-// gameAnswers waits until the game's Ingress leads to one of its pods, and returns its address.
+// gameAnswers waits until one of the game's pods responds through its Ingress, and returns the Ingress's address.
 func (c *cluster) gameAnswers() (address string) {
 	c.t.Helper()
 	c.eventually(patience, func() error {
@@ -125,7 +126,7 @@ func (c *cluster) gameAnswers() (address string) {
 	return address
 }
 
-// whoAnswers returns the pod that answers.
+// whoAnswers returns the pod that responds.
 func whoAnswers(c *http.Client, address string) (pod string, err error) {
 	answer, err := c.Get(address)
 	if err != nil {

@@ -26,8 +26,9 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// EC2 takes 200 spot machines back at once, and a thousand other messages come to the queue with the warnings. For each
-// machine another one is launched before it is drained; every pod runs again; the queue is empty; nothing is left over.
+// EC2 reclaims 200 spot instances at once, and a thousand other messages arrive in the queue with the warnings. For
+// each node another one is launched before it is drained, every pod runs again, the queue is empty, and nothing is
+// left over.
 func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	machines := interruptions()
 	boot := cmp.Or(os.Getenv("NODELESS_BOOT_TIME"), "1s")
@@ -38,7 +39,7 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	c.wantPods(300*time.Second, "default", "web", machines)
 	old := map[string]bool{}
 	for _, claim := range c.claims() {
-		old[string(claim.UID)] = true // by UID: the claim of a plan that is made again has the same name
+		old[string(claim.UID)] = true // by UID: when a plan is made again, its NodeClaim has the same name
 	}
 	instances, err := c.instances()
 	if err != nil || len(instances) != machines || len(old) != machines {
@@ -77,20 +78,30 @@ func TestTwoHundredSpotMachinesAreTakenBackAtOnce(t *testing.T) {
 	history.checkOrder(t, machines)
 }
 
-// idleClaims tells of the claims on whose nodes none of the pods runs, with what the log has of the first few.
+// idleClaims describes up to three NodeClaims on whose nodes none of the pods runs, with the pods they were launched
+// for and the log's lines about them, and says whether pods were deleted that nobody had asked for.
 func (c *cluster) idleClaims(namespace, selector string) string {
 	c.t.Helper()
-	used := map[string]bool{}
+	used, nodeOf := map[string]bool{}, map[string]string{}
 	for _, p := range c.podsOf(namespace, selector) {
 		used[p.Spec.NodeName] = true
+		nodeOf[p.Namespace+"/"+p.Name] = p.Spec.NodeName
 	}
 	log, _ := os.ReadFile(filepath.Join(c.dir, "logs", "nodeless.log"))
 	var out []string
+	for _, reason := range []string{"SuccessfulDelete", "TaintManagerEviction"} {
+		events, _ := c.run("kubectl", "get", "events", "-A", "--field-selector", "reason="+reason, "--no-headers")
+		out = append(out, strings.TrimSpace(events))
+	}
 	for _, claim := range c.claims() {
-		if used[claim.Status.NodeName] || len(out) == 3 {
+		if used[claim.Status.NodeName] || len(out) == 5 {
 			continue
 		}
 		told := fmt.Sprintf("idle: %s on node %q, created %s", claim.Name, claim.Status.NodeName, claim.CreationTimestamp.UTC())
+		pods, _ := c.run("decisions", "nodeclaim/"+claim.Name, "-o", "jsonpath={.items[*].pods[*]}")
+		for _, pod := range strings.Fields(pods) {
+			told += fmt.Sprintf("; for pod %s, which is on node %q", pod, nodeOf[pod])
+		}
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, claim.Name) {
 				told += "\n" + strings.TrimSpace(line)
@@ -101,8 +112,8 @@ func (c *cluster) idleClaims(namespace, selector string) string {
 	return strings.Join(out, "\n")
 }
 
-// interruptions is how many machines are taken back; NODELESS_INTERRUPTIONS overrides it, and NODELESS_BOOT_TIME how
-// long machines boot.
+// interruptions is how many instances are reclaimed; NODELESS_INTERRUPTIONS overrides it, and NODELESS_BOOT_TIME how
+// long instances boot.
 func interruptions() int {
 	if n, err := strconv.Atoi(os.Getenv("NODELESS_INTERRUPTIONS")); err == nil {
 		return n
@@ -125,11 +136,11 @@ spec:
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}
 `
 
-// otherState is what EventBridge sends of other people's instances all day.
+// otherState is what EventBridge sends all day about other people's instances.
 const otherState = `{"version":"0","id":"1","source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","account":"000000000000",
 "region":"us-west-2","time":"2026-11-22T01:16:15Z","resources":[],"detail":{"instance-id":"i-%017d","state":"running"}}`
 
-// atOnce does many things, sixteen at a time.
+// atOnce runs many functions, sixteen at a time.
 func (c *cluster) atOnce(all []func() error) {
 	c.t.Helper()
 	var wg sync.WaitGroup
@@ -191,16 +202,16 @@ func (q sqsQueue) isEmpty() error {
 	return nil
 }
 
-// history is when machines were launched and drained, in resource versions. They are revisions of one etcd, which all
-// kinds share here: what has the smaller one was written first.
+// history records when nodes were launched and drained, as resource versions. These are revisions of one etcd, which
+// all kinds share here, so the smaller one was written first.
 type history struct {
 	mu       sync.Mutex
-	launched map[string]uint64 // new claims → when they got their instance
-	drained  map[string]uint64 // nodes → when the first pod on them was asked to go
+	launched map[string]uint64 // new NodeClaims → when they got their instance
+	drained  map[string]uint64 // nodes → when the first pod on them was evicted
 	broken   string            // why watching ended early
 }
 
-// record watches claims and pods from here on; machines of old claims are not news.
+// record watches NodeClaims and pods from now on, ignoring the old NodeClaims.
 func (c *cluster) record(old map[string]bool) *history {
 	c.t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
@@ -223,8 +234,8 @@ func (c *cluster) record(old map[string]bool) *history {
 	return h
 }
 
-// follow watches a kind from the list's version on. A watch that ends, as those of a busy API server do, is taken up
-// where it ended.
+// follow watches a kind, starting at the list's version. It resumes watches that end, as they do when an API server
+// is busy.
 func (h *history) follow(ctx context.Context, api client.WithWatch, list client.ObjectList, old map[string]bool) {
 	version := list.GetResourceVersion()
 	for ctx.Err() == nil {
@@ -265,8 +276,8 @@ func (h *history) saw(e watch.Event, old map[string]bool) {
 	}
 }
 
-// checkOrder: whenever the drain of a machine begins, more machines have been launched than drains begun before. Each
-// pod needs a machine of its own, so that for every drain there is a launch before it.
+// checkOrder checks that whenever the drain of a node begins, more nodes have been launched than drains begun before.
+// Each pod needs a node of its own, so every drain must be preceded by a launch.
 func (h *history) checkOrder(t *testing.T, machines int) {
 	t.Helper()
 	h.mu.Lock()

@@ -27,10 +27,10 @@ spec:
     spec: {terminationGracePeriodSeconds: 0, containers: [{name: nginx, image: nginx, ports: [{containerPort: 80}]}]}
 `
 
-// An article about kops, command by command. Its nodes of t3.medium take 17 pods each, and of those 15 that need an
-// address. With more replicas than two such nodes take, pods stay Pending; the article goes on with two nodes, and here
-// the pool's limit is lifted and they get a third one. With prefix delegation and maxPods 110 all nodes are replaced; in
-// the article, pods were lost in doing so.
+// An article about kops, command by command. Its t3.medium nodes take 17 pods each, 15 of which need an address. With
+// more replicas than two such nodes take, pods stay Pending. The article continues with two nodes; here the pool's
+// limit is lifted and a third is launched. With prefix delegation and maxPods 110 all nodes are replaced; the article
+// lost pods in doing so.
 func TestTheKopsArticle(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--region", "ap-northeast-2", "--boot-time", "1s")
@@ -74,7 +74,8 @@ func TestTheKopsArticle(t *testing.T) {
 	c.eventually(time.Minute, c.podsOutsidePrefixes)
 }
 
-// twoNodesAreFull reports whether there are two nodes that run 17 pods each, 15 of them with addresses of their own.
+// twoNodesAreFull returns an error unless there are two nodes that run 17 pods each, 15 of them with addresses of
+// their own.
 func (c *cluster) twoNodesAreFull() error {
 	nodes := c.nodes()
 	if len(nodes) != 2 {
@@ -117,8 +118,8 @@ func (c *cluster) tooManyPodsEvent() {
 	})
 }
 
-// sizesOfT3 asks EC2 for the network interfaces of the types t3 and their addresses, and gets the article's table, whose
-// rows are in no order.
+// sizesOfT3 queries EC2 for the network interfaces and addresses of the t3 types, and gets the article's table, in
+// any row order.
 func (c *cluster) sizesOfT3() {
 	c.t.Helper()
 	out := c.awsCLI("ec2", "describe-instance-types", "--filters", "Name=instance-type,Values=t3.*", "--query",
@@ -144,7 +145,7 @@ func (c *cluster) sizesOfT3() {
 	}
 }
 
-// allocatable waits until all nodes are t3.medium and take so many pods.
+// allocatable waits until all nodes are t3.medium and take the given number of pods.
 func (c *cluster) allocatable(pods string) {
 	c.t.Helper()
 	c.eventually(5*time.Minute, func() error {
@@ -160,7 +161,8 @@ func (c *cluster) allocatable(pods string) {
 	})
 }
 
-// podsOutsidePrefixes names pods of the Deployment whose addresses are in no prefix of a network interface.
+// podsOutsidePrefixes returns an error naming pods of the Deployment whose addresses are in no prefix of a network
+// interface.
 func (c *cluster) podsOutsidePrefixes() error {
 	found, err := c.ec2.DescribeNetworkInterfaces(context.Background(), &ec2.DescribeNetworkInterfacesInput{})
 	if err != nil {

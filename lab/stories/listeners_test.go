@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// guestsAsk is what the guest asks for everywhere: the paths of whatever may listen on this machine.
+// guestsAsk is what the guest requests everywhere: paths of every service that may listen on this host.
 var guestsAsk = []struct{ method, path, body string }{
 	{"GET", "/", ""},
 	{"GET", "/lite", ""},
@@ -35,9 +35,8 @@ var guestsAsk = []struct{ method, path, body string }{
 	{"POST", "/mutate-pods", `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{}}`},
 }
 
-// wantNothingForGuests plays a microVM's guest that reached this machine's loopback: it speaks to everything that the
-// process listens at, by the name localhost and without a secret. Nobody tells it about the cluster or does anything
-// for it.
+// wantNothingForGuests plays a microVM's guest that has reached this host's loopback. It speaks to every listener of
+// the process, as localhost and without a secret, and none tells it anything about the cluster or acts for it.
 func (c *cluster) wantNothingForGuests() {
 	c.t.Helper()
 	at := listeners(c.t, c.Session.PID)
@@ -47,7 +46,7 @@ func (c *cluster) wantNothingForGuests() {
 		c.t.Fatalf("the page at %s and the region at %s are not among the listeners %v", page, region, at)
 	}
 	guest := &http.Client{
-		// whoever it is
+		// any certificate will do
 		Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -67,8 +66,8 @@ func (c *cluster) wantNothingForGuests() {
 	}
 }
 
-// wantRefusal asks, and wants a refusal without a word about the cluster. The second result is false if nobody speaks
-// the protocol there.
+// wantRefusal sends a request and expects a refusal that reveals nothing about the cluster. The second result is
+// false if the listener does not speak the protocol.
 func (c *cluster) wantRefusal(guest *http.Client, method, url, body string) (int, bool) {
 	c.t.Helper()
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -91,13 +90,13 @@ func (c *cluster) wantRefusal(guest *http.Client, method, url, body string) (int
 	return resp.StatusCode, true
 }
 
-// pageAddress is the host and port of a link.
+// pageAddress returns the host and port of a link.
 func pageAddress(link string) string {
 	address, _, _ := strings.Cut(strings.TrimPrefix(link, "http://"), "/")
 	return address
 }
 
-// listeners are the TCP addresses at which a process listens, as a caller on this machine reaches them.
+// listeners returns the TCP addresses at which a process listens, as a client on this host reaches them.
 func listeners(t testing.TB, pid int) (out []string) {
 	t.Helper()
 	mine := map[string]bool{}
@@ -126,8 +125,8 @@ func listeners(t testing.TB, pid int) (out []string) {
 	return out
 }
 
-// loopbackOf reads an address as the kernel writes it: each 32 bits of it in the machine's order, which is the little
-// one here.
+// loopbackOf parses an address as the kernel writes it: each 32-bit word in the machine's byte order, which is
+// little-endian here.
 func loopbackOf(t testing.TB, text string) string {
 	t.Helper()
 	address, port, _ := strings.Cut(text, ":")

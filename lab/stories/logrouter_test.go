@@ -16,13 +16,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// logSink is where an output http of the log router sends.
+// logSink receives what an http output of the log router sends.
 type logSink struct {
 	*httptest.Server
-	at    string // by which it is reached; "" = where it listens
+	at    string // the address to reach it; "" = where it listens
 	mu    sync.Mutex
 	lines map[string][]string // by pod
-	burst map[string][]string // those that begin with this word
+	burst map[string][]string // lines that begin with the word burst
 }
 
 func newLogSink(t *testing.T) *logSink {
@@ -59,14 +59,14 @@ func (s *logSink) linesOf(pod string) []string {
 	return slices.Clone(s.lines[pod])
 }
 
-// output is the section of output.conf for it.
+// output returns its section of output.conf.
 func (s *logSink) output() string {
 	host, port, _ := net.SplitHostPort(cmp.Or(s.at, s.Listener.Addr().String()))
 	return "[OUTPUT]\n    Name http\n    Match kube.*_default_hello-*\n    Host " + host + "\n    Port " + port +
 		"\n    Format json_lines\n"
 }
 
-// hasAll judges whether it has lines of all pods.
+// hasAll returns an error if lines of some pod are missing.
 func (s *logSink) hasAll(pods []corev1.Pod) func() error {
 	return func() error {
 		for i := range pods {
@@ -78,8 +78,8 @@ func (s *logSink) hasAll(pods []corev1.Pod) func() error {
 	}
 }
 
-// hasUpTo judges whether it has the numbered lines of a pod up to one. After a host process was killed some may be
-// there twice, and none is missing.
+// hasUpTo returns an error if one of a pod's numbered lines, up to most, is missing. After a host process was killed
+// some lines may arrive twice, but none is lost.
 func (s *logSink) hasUpTo(pod string, most int) error {
 	lines := s.linesOf(pod)
 	for n := 1; n <= most; n++ {
@@ -90,7 +90,7 @@ func (s *logSink) hasUpTo(pod string, most int) error {
 	return nil
 }
 
-// hasBurst judges whether it has so many numbered lines of a burst, in order and each once.
+// hasBurst returns an error unless exactly the numbered lines of a burst are there, in order and each once.
 func (s *logSink) hasBurst(pod string, most int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *logSink) hasBurst(pod string, most int) error {
 	return nil
 }
 
-// goodbye judges the example's lines: numbered, each once, and a last word.
+// goodbye checks the example's lines: numbered, each once, followed by "goodbye".
 func goodbye(lines []string) error {
 	if n := len(lines); n == 0 || lines[n-1] != "goodbye" {
 		return fmt.Errorf("the last word is missing in %q", lines)
@@ -113,7 +113,7 @@ func goodbye(lines []string) error {
 	return consecutive(strings.Join(lines[:len(lines)-1], "\n"), nil)
 }
 
-// routeLogs has the logs of microVMs routed to an output, without what a node adds to a line.
+// routeLogs routes the logs of microVMs to an output, without what a node adds to a line.
 func (c *cluster) routeLogs(output string) {
 	c.t.Helper()
 	text := func(s string) string { b, _ := json.Marshal(s); return string(b) }

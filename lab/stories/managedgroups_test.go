@@ -15,8 +15,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// A managed node group of the region's EKS brings nodes with its labels and taints, follows its Auto Scaling group, and
-// drains a node before it ends, as far as PodDisruptionBudgets allow.
+// A managed node group of the region's EKS creates nodes with its labels and taints, follows its Auto Scaling group,
+// and drains a node before terminating it, respecting PodDisruptionBudgets.
 func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s", "--addons=false", "--controller=false", "--microvms=false", "--page", "")
@@ -31,7 +31,7 @@ func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 		Replace(deploymentIn("x", "web", 4, "900m")))
 	c.wantPods(time.Minute, "default", "web", 4)
 
-	// The budget allows no eviction: the node that is to end waits, cordoned, and its pods run on.
+	// The budget allows no eviction: the node to be terminated stays, cordoned, and its pods keep running.
 	scaling := autoscaling.NewFromConfig(c.aws)
 	_, err := scaling.SetDesiredCapacity(ctx, &autoscaling.SetDesiredCapacityInput{
 		AutoScalingGroupName: &name, DesiredCapacity: aws.Int32(2),
@@ -86,7 +86,7 @@ func (c *cluster) createGroup(ctx context.Context, groups *eks.Client, nodes int
 	return *made.Nodegroup.Resources.AutoScalingGroups[0].Name
 }
 
-// wantGroupNodes waits until so many nodes of the group web are ready, with the labels and the taint of their group.
+// wantGroupNodes waits until n nodes of the group web are ready, with the labels and the taint of their group.
 func (c *cluster) wantGroupNodes(n int) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {

@@ -249,7 +249,7 @@ spec:
 	}
 }
 
-// poolCPU is the sum of the CPUs of a pool's instances, as the region knows them.
+// poolCPU is the sum of the CPUs of a pool's NodeClaims, from their status.
 func (c *cluster) poolCPU(pool string) int64 {
 	var total int64
 	for _, claim := range c.claims() {
@@ -286,7 +286,7 @@ spec:
       requirements:
       - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large, m5.xlarge]}
 `)
-	// 1.7 of an m5.large's 1.93 CPUs: alone it would fit, with the agent's 0.3 it needs the next size.
+	// 1.7 of an m5.large's 1.93 CPUs: alone the pod would fit, but with the agent's 0.3 it needs the next size.
 	c.apply(`
 apiVersion: v1
 kind: Pod
@@ -309,7 +309,7 @@ spec:
 	}
 }
 
-// nodesOf are the nodes that the pods of a namespace run on.
+// nodesOf yields the nodes that the pods of a namespace run on.
 func (c *cluster) nodesOf(namespace string) func(yield func(corev1.Node) bool) {
 	return func(yield func(corev1.Node) bool) {
 		var pods corev1.PodList
@@ -328,7 +328,7 @@ func (c *cluster) nodesOf(namespace string) func(yield func(corev1.Node) bool) {
 	}
 }
 
-// wantEvent waits for a FailedScheduling event of ours on a pod (or one whose name begins so) that mentions a word.
+// wantEvent waits until an event that is not kube-scheduler's, about a pod with this name prefix, mentions a word.
 func (c *cluster) wantEvent(within time.Duration, namespace, pod, word string) {
 	c.t.Helper()
 	c.eventually(within, func() error {

@@ -5,13 +5,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
 const metricsAPI = "v1beta1.metrics.k8s.io"
 
-// metrics-server, by its own manifests, runs in a microVM and takes kubectl top over from "nodeless up": it reads the
-// kubelets of all microVMs, its own among them.
+// metrics-server, installed with its own manifests, runs in a microVM and takes over kubectl top from "nodeless up":
+// it scrapes the kubelets of all microVMs, including its own.
 func TestMetricsServerRunsInAMicroVM(t *testing.T) {
 	needServices(t)
 	programs := metricsServer.build(t)
@@ -40,8 +41,16 @@ func TestMetricsServerRunsInAMicroVM(t *testing.T) {
 		}
 		return nil
 	})
-	// The same figures, by the API server's proxy to the Node.
 	node := c.kubectl("get", "pod", hello.Name, "-o", "jsonpath={.spec.nodeName}")
+	page, _, _ := strings.Cut(c.Session.Page, "?token=")
+	c.eventually(patience, func() error {
+		_, _, text, err := c.fetch(page + "api/usage")
+		if err != nil || !regexp.MustCompile(`"memory":[1-9]\d*,"name":"`+node+`"`).MatchString(text) {
+			return fmt.Errorf("what nodes use, on the page: %v\n%s", err, text)
+		}
+		return nil
+	})
+	// The same figures, through the API server's proxy to the Node.
 	got := c.kubectl("get", "--raw", "/api/v1/nodes/"+node+"/proxy/metrics/resource")
 	want := `container_memory_working_set_bytes{container="hello",namespace="default",pod="` + hello.Name + `"}`
 	if !strings.Contains(got, want) {
@@ -49,7 +58,30 @@ func TestMetricsServerRunsInAMicroVM(t *testing.T) {
 	}
 }
 
-// metricsFrom reports that the metrics API does not come from a Service of kube-system.
+// A killed process leaves its registration of the metrics API behind, with a port where nobody listens. It would block
+// the deletion of every namespace until a FargateProfile makes the next process register its own.
+func TestTheMetricsAPIOfAKilledProcessIsRemoved(t *testing.T) {
+	t.Parallel()
+	c := up(t)
+	c.apply(`apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: ` + metricsAPI + `, labels: {app.kubernetes.io/managed-by: nodeless}}
+spec:
+  group: metrics.k8s.io
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {namespace: kube-system, name: nodeless-metrics, port: 1}
+`)
+	c.stop(syscall.SIGKILL)
+	c.start()
+	if got := c.kubectl("get", "apiservice", metricsAPI, "--ignore-not-found"); got != "" {
+		t.Errorf("it is still there:\n%s", got)
+	}
+}
+
+// metricsFrom returns an error unless the given Service of kube-system provides the metrics API.
 func (c *cluster) metricsFrom(service string) error {
 	got, err := c.run("kubectl", "get", "apiservice", metricsAPI, "-o",
 		`jsonpath={.spec.service.name} {.status.conditions[?(@.type=="Available")].status}`)
@@ -59,7 +91,7 @@ func (c *cluster) metricsFrom(service string) error {
 	return nil
 }
 
-// measured reports whether lines of kubectl top have figures for a pod.
+// measured reports whether the output of kubectl top has figures for a pod.
 func measured(pod, lines string) bool {
 	return regexp.MustCompile(`(?m)^` + pod + ` +\d+m +[1-9]\d*Mi`).MatchString(lines)
 }

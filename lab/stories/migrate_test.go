@@ -18,7 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// oldKarpenter is a cluster of Karpenter before v1 on two large nodes, with Cluster Autoscaler beside it.
+// oldKarpenter is a cluster that runs Karpenter before v1 on two large nodes, with Cluster Autoscaler beside it.
 const oldKarpenter = `
 apiVersion: v1
 kind: Node
@@ -90,7 +90,7 @@ spec:
       containers: [{name: app, image: nginx, resources: {requests: {cpu: 900m}}}]
 `
 
-// oldKinds are definitions of kinds that Nodeless does not bring along.
+// oldKinds returns the CRDs of kinds that Nodeless does not install.
 func oldKinds() string {
 	var out strings.Builder
 	for _, k := range [][4]string{
@@ -115,7 +115,7 @@ spec:
 	return out.String()
 }
 
-// migrate runs `nodeless migrate` and returns what it printed, and its report or error.
+// migrate runs `nodeless migrate` and returns its output, its report or error, and its exit code.
 func (c *cluster) migrate(stdin string, args ...string) (out, report string, code int) {
 	c.t.Helper()
 	cmd := exec.Command(binary, append([]string{"migrate"}, args...)...)
@@ -131,8 +131,8 @@ func (c *cluster) migrate(stdin string, args ...string) (out, report string, cod
 	return stdout.String(), stderr.String(), code
 }
 
-// A cluster of Karpenter before v1 is read as it runs. The report compares the nodes that its pods have with those that
-// they would have; nothing is changed until --apply is given, and then everything or nothing.
+// A running cluster with a Karpenter before v1 is migrated. The report compares the nodes that its pods have with
+// those that they would have. Nothing changes until --apply is given, and then everything or nothing is applied.
 func TestAClusterIsMigratedAsItRuns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s", "--addons=false")
@@ -189,7 +189,7 @@ func TestAClusterIsMigratedAsItRuns(t *testing.T) {
 	}
 }
 
-// migratedWithoutRights asks as somebody who may read nothing, and then as the error advises.
+// migratedWithoutRights runs migrate as a user without any permissions, and then with those that the error advises.
 func (c *cluster) migratedWithoutRights() {
 	c.t.Helper()
 	out, report, code := c.migrate("", "--from-cluster", "--as", "jane")
@@ -213,7 +213,7 @@ func (c *cluster) migratedWithoutRights() {
 	}
 }
 
-// allOrNothing applies what cannot all be applied: there is another pool with the name.
+// allOrNothing applies objects that cannot all be applied: there already is another pool of that name.
 func (c *cluster) allOrNothing(live []string) {
 	c.t.Helper()
 	c.apply(`
@@ -239,8 +239,8 @@ spec:
 	}
 }
 
-// The node groups that the region has are migrated as AWS tells of them: a managed one with nodes and pods, which would
-// do with fewer, and one of Auto Scaling alone.
+// The region's node groups are migrated from what AWS reports: a managed one with nodes and pods, for which fewer
+// nodes would do, and a plain Auto Scaling group.
 func TestNodeGroupsOfAWSAreMigrated(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s", "--addons=false")
@@ -278,7 +278,7 @@ func TestNodeGroupsOfAWSAreMigrated(t *testing.T) {
 	}
 }
 
-// createAutoScalingGroup creates a group without instances, and the launch template of its name.
+// createAutoScalingGroup creates a group without instances, and a launch template of the same name.
 func (c *cluster) createAutoScalingGroup(name string) {
 	c.t.Helper()
 	ctx := context.Background()

@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Clusters run beside each other, each with its name, its data directory and its context; nothing of one, and no file
-// of the user, is lost by what is done with another.
+// Clusters run beside each other, each with its own name, data directory and context. Nothing done with one cluster
+// affects another or loses a file of the user.
 func TestClustersHaveNames(t *testing.T) {
 	t.Parallel()
 	a := up(t, "--boot-time", "0s")
@@ -57,7 +57,7 @@ func TestClustersHaveNames(t *testing.T) {
 	a.sharesAName()
 }
 
-// pageOfAll: the page that web serves of one cluster leads to those of all contexts, one of which is no cluster's.
+// pageOfAll: the page that web serves for one cluster links to those of all contexts, one of which has no cluster.
 func (c *cluster) pageOfAll() {
 	c.t.Helper()
 	config := filepath.Join(c.home, ".kube", "config")
@@ -99,7 +99,8 @@ func (c *cluster) pageOfAll() {
 	c.must("kubectl", "config", "delete-cluster", "none", "--kubeconfig", config)
 }
 
-// refusesAFolderOfOthers: `up` makes no data directory of a folder with files, and `down --wipe` deletes nothing in it.
+// refusesAFolderOfOthers: `up` does not turn a folder with files into a data directory, and `down --wipe` deletes
+// nothing in it.
 func (c *cluster) refusesAFolderOfOthers() {
 	c.t.Helper()
 	theirs := filepath.Join(c.home, "project")
@@ -124,7 +125,7 @@ func (c *cluster) refusesAFolderOfOthers() {
 	}
 }
 
-// sharesAName: a second cluster of the same name leaves the context of the first alone, whatever is done with it.
+// sharesAName: a second cluster of the same name never touches the context of the first.
 func (c *cluster) sharesAName() {
 	c.t.Helper()
 	other := filepath.Join(c.home, "it's another")
@@ -141,7 +142,7 @@ func (c *cluster) sharesAName() {
 	}
 }
 
-// must runs the binary, which has to succeed.
+// must runs the binary and fails the test if it fails.
 func (c *cluster) must(args ...string) string {
 	c.t.Helper()
 	out, err := c.run(args...)
@@ -151,8 +152,8 @@ func (c *cluster) must(args ...string) string {
 	return out
 }
 
-// wantContexts are the contexts of the user's kubeconfig and the data directories of their clusters, the current one
-// first.
+// wantContexts checks the contexts of the user's kubeconfig and the data directories of their clusters, the current
+// one first.
 func (c *cluster) wantContexts(pairs ...string) {
 	c.t.Helper()
 	config, err := clientcmd.LoadFromFile(filepath.Join(c.home, ".kube", "config"))
@@ -174,7 +175,7 @@ func (c *cluster) wantContexts(pairs ...string) {
 	}
 }
 
-// runHints runs every command that `up` offers, as it stands, and gives the last one, which stops the cluster.
+// runHints runs every command that `up` suggests, as printed, and returns the last one, which stops the cluster.
 func (c *cluster) runHints(out, flag string) (stop string) {
 	c.t.Helper()
 	if !strings.Contains(out, "  Page        http://127.0.0.1:") && strings.Contains(flag, "--name") {
@@ -202,7 +203,7 @@ func (c *cluster) runHints(out, flag string) (stop string) {
 	return stop
 }
 
-// types runs a command as a user who types it. The user's kubectl is ours, and there may be no AWS CLI.
+// types runs a command as if a user had typed it. The user's kubectl is ours, and there may be no AWS CLI.
 func (c *cluster) types(command string) {
 	c.t.Helper()
 	tools := c.t.TempDir()

@@ -15,8 +15,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// What pods ask of their neighbours, each story in a namespace and on a pool of its own, all at once in one cluster.
-// kube-scheduler binds the pods as the plans said: each machine that was ever launched is in use.
+// Constraints between pods, each story with its own namespace and pool, all at once in one cluster. kube-scheduler
+// binds the pods as planned: every node that was ever launched is in use.
 func TestPodsThatLookAtOthers(t *testing.T) {
 	c := up(t, "--boot-time", "1s")
 	t.Run("together", func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestPodsThatLookAtOthers(t *testing.T) {
 	}
 }
 
-// everyPodHasItsMachine reports machines on which no pod runs, and pods that do not run.
+// everyPodHasItsMachine reports nodes on which no pod runs, and pods that do not run.
 func (c *cluster) everyPodHasItsMachine() error {
 	var pods corev1.PodList
 	if err := c.List(context.Background(), &pods); err != nil {
@@ -58,7 +58,7 @@ func (c *cluster) everyPodHasItsMachine() error {
 	return nil
 }
 
-// everLaunched is how many machines the region ever launched, those that are gone included.
+// everLaunched is how many instances the region ever launched, including terminated ones.
 func (c *cluster) everLaunched() int {
 	c.t.Helper()
 	out, err := c.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{})
@@ -72,14 +72,14 @@ func (c *cluster) everLaunched() int {
 	return n
 }
 
-// ofTheirOwn is the cluster with a namespace and a pool for its pods alone; both have the name.
+// ofTheirOwn returns the cluster with a namespace and a pool for its pods alone, both of the given name.
 func (c *cluster) ofTheirOwn(t testing.TB, name string) *cluster {
 	c = c.in(t, name)
 	c.applyPool(name)
 	return c
 }
 
-// applyPool makes the pool of pods that ask for a team of this name.
+// applyPool creates the pool for pods that select a team of this name.
 func (c *cluster) applyPool(name string) {
 	c.t.Helper()
 	c.apply(strings.ReplaceAll(`
@@ -101,8 +101,8 @@ spec:
 `, "NAME", name))
 }
 
-// deployment is a Deployment for its own pool, in the namespace of the same name; constraints are lines of the pod's
-// spec, ports of its container.
+// deployment returns a Deployment for its own pool, in the namespace of the same name; constraints are lines of the
+// pod's spec, and ports those of its container.
 func deployment(namespace, app string, replicas int, cpu, constraints, ports string) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -120,7 +120,7 @@ spec:
 `, namespace, app, replicas, cpu, constraints, ports)
 }
 
-// wantMachines: so many machines of the pool are there, or on their way.
+// wantMachines checks how many NodeClaims the pool has.
 func (c *cluster) wantMachines(pool string, want int) {
 	c.t.Helper()
 	var machines []string
@@ -162,8 +162,8 @@ func (c *cluster) zonesStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "zones")
 	c.apply(deployment("zones", "web", 6, "500m", strings.Replace(overZones, "minDomains: 3, ", "", 1), ""))
 	c.wantPods(2*time.Minute, "zones", "web", 6)
-	// Without minDomains the scheduler knows only the zones of nodes that have come: early pods may go where later ones
-	// would not.
+	// Without minDomains the scheduler knows only the zones of existing nodes: it may bind early pods to nodes that
+	// later ones would not get.
 	if got := c.podsBy(corev1.LabelTopologyZone, "zones", "web"); len(got) != 3 {
 		t.Errorf("pods by zone: %v, want some in each of three", got)
 	}
@@ -203,9 +203,9 @@ func (c *cluster) portsStory(t *testing.T) {
 	c.wantMachines("ports", 2)
 }
 
-// Six replicas over three zones, each on a machine of its own, and workers beside them that want to be in the cache's
-// zone. The pool comes when all of them wait: a machine that was launched for cache and workers alone has no room for
-// a replica, and there would be seven.
+// Six replicas spread over three zones, each on a node of its own, and beside them workers with affinity to the
+// cache's zone. The pool is created when all of them wait: a node launched for cache and workers alone would have no
+// room for a replica, and there would be seven nodes.
 func (c *cluster) mixedStory(t *testing.T) {
 	c = c.in(t, "mixed")
 	c.apply(deployment("mixed", "web", 6, "500m", overZones+"\n      affinity: {"+awayFromWeb+"}",
@@ -238,8 +238,8 @@ func (c *cluster) mixedStory(t *testing.T) {
 	}
 }
 
-// A StatefulSet's volumes are made where their class allows, when the scheduler has chosen a node; and a pod that
-// comes again goes where its volume is. The test plays the part of the CSI driver.
+// A StatefulSet's volumes are created where their class allows, once the scheduler has chosen a node, and a recreated
+// pod returns to its volume. The test plays the CSI driver.
 func (c *cluster) diskStory(t *testing.T) {
 	c = c.ofTheirOwn(t, "disk")
 	c.apply(`
@@ -284,7 +284,7 @@ spec:
 	}
 }
 
-// provision makes a volume for each claim for which the scheduler has chosen a node, in that node's zone.
+// provision creates a volume for each claim for which the scheduler has chosen a node, in that node's zone.
 func (c *cluster) provision(namespace string) error {
 	var claims corev1.PersistentVolumeClaimList
 	if err := c.List(context.Background(), &claims, client.InNamespace(namespace)); err != nil {

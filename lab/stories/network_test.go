@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// cable is a network of machines: each is a network namespace with one interface in a common switch. This machine has
-// an address there too, the first.
+// cable is a network of machines: each is a network namespace with one interface, connected to a common switch. This
+// host has the first address there.
 type cable struct {
 	t      *testing.T
 	name   string
@@ -35,7 +35,7 @@ func newCable(t *testing.T) *cable {
 	return c
 }
 
-// namespace makes one that ends with the test.
+// namespace creates a network namespace that is deleted when the test ends.
 func (c *cable) namespace(name string) {
 	c.t.Helper()
 	c.in("", "ip", "netns", "add", c.of(name))
@@ -44,7 +44,7 @@ func (c *cable) namespace(name string) {
 
 func (c *cable) of(name string) string { return c.name + "-" + name }
 
-// plug connects a namespace, or with "" this machine's, with the switch, and gives its address.
+// plug connects a namespace, or this host's own if "", to the switch, and returns its address.
 func (c *cable) plug(namespace, link string) string {
 	c.t.Helper()
 	c.n++
@@ -62,7 +62,7 @@ func (c *cable) plug(namespace, link string) string {
 	return address
 }
 
-// machine makes a namespace with an address.
+// machine creates a namespace with an address.
 func (c *cable) machine(name string) string {
 	c.t.Helper()
 	c.namespace(name)
@@ -85,13 +85,14 @@ func (c *cable) in(namespace string, command ...string) string {
 	return string(out)
 }
 
-// command is one in a namespace, of which nothing but the network is another than this machine's.
+// command returns a command that runs in a namespace and differs only in its network.
 func (c *cable) command(namespace string, command ...string) *exec.Cmd {
 	return exec.Command("nsenter",
 		append([]string{"--net=" + filepath.Join("/run/netns", c.of(namespace))}, command...)...)
 }
 
-// forwards passes connections to this machine's address on the cable on to an address of its own, and gives where.
+// forwards forwards connections from a port of this host's address on the cable to another address, and returns the
+// former.
 func (c *cable) forwards(to string) string {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.subnet+".1:0")
@@ -125,8 +126,8 @@ func pass(from net.Conn, address string) {
 	_, _ = io.Copy(from, to)
 }
 
-// reach are the options of "nodeless host token" for a machine on the cable: the API server has no certificate for
-// that address of it.
+// reach returns the options of "nodeless host token" for a machine on the cable: the API server's certificate does
+// not cover its address there.
 func (c *cable) reach(kubeconfig string) []string {
 	c.t.Helper()
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
@@ -143,17 +144,17 @@ func (c *cable) reach(kubeconfig string) []string {
 	return []string{"--kubeconfig", file, "--server", server}
 }
 
-// between is a pod on one node that asks for one on another, by a Service of its own.
+// between is a pod on one host that sends requests to one on another, through a Service of its own.
 type between struct {
 	c        *cluster
 	one, two *machine
 	asker    string
 	answer   string
-	at       string // of the pod that answers
+	at       string // the address of the pod that responds
 	nodePort string
 }
 
-// between needs pods of the example on both.
+// between needs pods of the example on both hosts.
 func (c *cluster) between(one, two *machine, pods []corev1.Pod) *between {
 	c.t.Helper()
 	b := &between{c: c, one: one, two: two}
@@ -172,9 +173,9 @@ func (c *cluster) between(one, two *machine, pods []corev1.Pod) *between {
 	return b
 }
 
-// works says that the pod on the first machine reaches that on the second, at its address and by the Service's name,
-// and that this machine, which is outside, reaches it by the Service's port at each of the two. If the tunnel between
-// them is down, it is reached by its own machine alone.
+// works checks that the pod on the first host reaches the one on the second, at its address and by the Service's
+// name, and that this machine, which is outside, reaches it at the Service's node port on each host. While the tunnel
+// between them is down, only the pod's own host reaches it.
 func (b *between) works(when string, tunnel bool) {
 	b.c.t.Helper()
 	want := "hello from " + b.answer + "\n"
@@ -197,12 +198,12 @@ func (b *between) works(when string, tunnel bool) {
 	})
 }
 
-// kernelEncrypts reports whether the tunnel to other machines goes on without the host process.
+// kernelEncrypts reports whether the tunnel to other hosts works without the host process.
 func (m *machine) kernelEncrypts() bool {
 	return m.cable.in(m.name, "ip", "-o", "link", "show", "type", "wireguard") != ""
 }
 
-// nothingOfItsNetwork reports what a machine has left in its namespace.
+// nothingOfItsNetwork reports what a host has left behind in its namespace.
 func (m *machine) nothingOfItsNetwork() {
 	m.c.t.Helper()
 	if left := m.cable.in(m.name, "ip", "-o", "link"); strings.Contains(left, ": nl") {
@@ -217,7 +218,7 @@ func (m *machine) nothingOfItsNetwork() {
 	}
 }
 
-// ask is what an HTTP server at an address of the cable answers this machine.
+// ask returns the response of an HTTP server at an address of the cable.
 func ask(address string) (string, error) {
 	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
 	if err != nil {

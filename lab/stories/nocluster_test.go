@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// alone runs the binary as a user of a machine without any cluster or kubeconfig; stdout and stderr are one.
+// alone runs the binary as a user without any cluster or kubeconfig, and returns stdout and stderr combined.
 func alone(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -22,7 +22,7 @@ func alone(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Every command that needs a cluster says what status says: how to have one.
+// Without a cluster, every command that needs one says the same as status: how to start one.
 func TestWithoutAClusterEveryCommandSaysHowToHaveOne(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
@@ -41,7 +41,7 @@ func TestWithoutAClusterEveryCommandSaysHowToHaveOne(t *testing.T) {
 	}
 }
 
-// A mistyped command gets the nearest ones, one a line.
+// A mistyped command gets the nearest ones, one per line.
 func TestAMistypedCommandGetsTheNearest(t *testing.T) {
 	t.Parallel()
 	out, err := alone(t, "wyh")
@@ -50,7 +50,7 @@ func TestAMistypedCommandGetsTheNearest(t *testing.T) {
 	}
 }
 
-// Help lists what a command's flags do, and not what the libraries of Kubernetes declare for every program.
+// Help lists a command's own flags, not those that the Kubernetes libraries declare for every program.
 func TestHelpHasOnlyTheCommandsOwnFlags(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"why", "up", "kubectl", "host token"} {
@@ -61,7 +61,7 @@ func TestHelpHasOnlyTheCommandsOwnFlags(t *testing.T) {
 	}
 }
 
-// With --log-format json every line is JSON, the last one too.
+// With --log-format json every line is JSON, even the last one.
 func TestALogOfJSONIsJSONToTheEnd(t *testing.T) {
 	t.Parallel()
 	out, err := alone(t, "run", "--cluster-name", "x", "--log-format", "json", "--kube-client-qps", "-1")
@@ -72,7 +72,7 @@ func TestALogOfJSONIsJSONToTheEnd(t *testing.T) {
 	}
 }
 
-// A simulation whose messages go to a file or a program writes none of how far it is.
+// A simulation whose stderr is not a terminal writes no progress messages.
 func TestASimulationIsQuietWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	trace := filepath.Join(t.TempDir(), "pods.csv")

@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// nodeBehaviours are the pods of TestAPodBehavesAsOnAnyNode.
+// nodeBehaviours holds the pods of TestAPodBehavesAsOnAnyNode.
 const nodeBehaviours = "testdata/nodebehaviours.yaml"
 
-// How containers of nodeBehaviours that end for good have ended: exit code, reason, restarts if there were any,
-// message.
+// endings are the final states of those containers of nodeBehaviours that are not restarted: exit code, reason,
+// restarts if there were any, message.
 var endings = map[string]string{
 	"ends/first":      "0 Completed",
 	"ends/second":     "0 Completed",
@@ -70,21 +70,21 @@ var endings = map[string]string{
 	"together/finder":  "0 Completed found closed 0",
 }
 
-// How runs of the pod sick have ended, each of which was followed by another. Whose shell had set its trap when it
-// was told to end has ended with 7, who was faster had to be killed.
+// sickness is how runs of the pod sick end, each of which is followed by another. A shell that has set its trap
+// before it is terminated ends with 7, a faster one has to be killed.
 var sickness = map[string]string{
 	"exec": "Error", "http": "Error", "tcp": "Error", "grpc": "Error", "startup": "Error", "hook": "Error",
 	"stubborn": "137 Error", "finishes": "0 Completed", "crashes": "5 Error",
 }
 
-// How the containers of the pod steady have ended when it was deleted.
+// farewells is how the containers of the pod steady end when it is deleted.
 var farewells = map[string]string{
 	"exec": "21 Error", "stubborn": "137 Error", "signal": "42 Error",
 	"again": "0 Completed restarts 1",
 }
 
-// A pod in a microVM is run as a kubelet runs it: the behaviours of
-// docs/which-behaviours-of-a-node-do-microvms-have.md, in real microVMs.
+// A pod in a microVM runs as under a kubelet: the behaviours of docs/which-behaviours-of-a-node-do-microvms-have.md,
+// in real microVMs.
 func TestAPodBehavesAsOnAnyNode(t *testing.T) {
 	c := microVMs(t)
 	c.buildTrialImages()
@@ -92,7 +92,7 @@ func TestAPodBehavesAsOnAnyNode(t *testing.T) {
 	c.behaves(endings)
 }
 
-// So does one in namespaces, but for what would be root on this machine.
+// So does a pod in namespaces, except for what would give it root on this host.
 func TestAPodInNamespacesBehavesAsOnAnyNode(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces need root")
@@ -116,7 +116,7 @@ func TestAPodInNamespacesBehavesAsOnAnyNode(t *testing.T) {
 	want := maps.Clone(endings)
 	want["ends/privileged"] = "128 StartError container privileged is privileged: in namespaces that is root on the host: run the pod in a virtual machine (engine KVM or TCG)"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
-		delete(want, "ends/weight") // cgroup version 1 has shares, which are elsewhere
+		delete(want, "ends/weight") // cgroup version 1 has shares instead, in another file
 		delete(want, "ends/limits")
 	}
 	c.behaves(want)
@@ -135,7 +135,7 @@ func (c *cluster) waitsForProfile(text string) {
 	})
 }
 
-// behaves sees what becomes of the pods of nodeBehaviours; what a container's end is is in want.
+// behaves checks what becomes of the pods of nodeBehaviours; want holds the expected final states of containers.
 func (c *cluster) behaves(want map[string]string) {
 	c.t.Helper()
 	t := c.t
@@ -162,7 +162,7 @@ func (c *cluster) behaves(want map[string]string) {
 	c.eventually(patience, c.nothingOfMicroVMs)
 }
 
-// isSick sees each container of the pod sick restarted, and the pod end when its time is over.
+// isSick checks that each container of the pod sick is restarted, and that the pod ends at its deadline.
 func (c *cluster) isSick() {
 	c.t.Helper()
 	c.podWhen("sick", func(p *corev1.Pod) error {
@@ -189,7 +189,7 @@ func (c *cluster) isSick() {
 	})
 }
 
-// isSteady sees the pod steady become ready, follow its Secret, and end as it was told.
+// isSteady checks that the pod steady becomes ready, sees changes of its Secret, and terminates as specified.
 func (c *cluster) isSteady() {
 	c.t.Helper()
 	c.podWhen("steady", func(p *corev1.Pod) error {
@@ -255,7 +255,7 @@ func differ[T comparable](what string, got, want T) error {
 	return nil
 }
 
-// podWhen waits until a pod of the namespace default is as wanted, and gives it.
+// podWhen waits until a pod of namespace default is as wanted, and returns it.
 func (c *cluster) podWhen(name string, wanted func(*corev1.Pod) error) *corev1.Pod {
 	c.t.Helper()
 	p := &corev1.Pod{}
@@ -271,7 +271,7 @@ func (c *cluster) podWhen(name string, wanted func(*corev1.Pod) error) *corev1.P
 	return p
 }
 
-// ending is how a container has ended, in one line.
+// ending describes in one line how a container ended.
 func ending(s corev1.ContainerStatus) string {
 	if s.State.Waiting != nil {
 		return s.State.Waiting.Reason
@@ -287,8 +287,8 @@ func ending(s corev1.ContainerStatus) string {
 	return strings.Join(strings.Fields(out+" "+e.Message), " ")
 }
 
-// buildTrialImages makes the images of nodeBehaviours: this machine's busybox, a script and a gRPC server; one says
-// nothing of how it is run, one all it can.
+// buildTrialImages builds the images of nodeBehaviours, from this host's busybox, scripts and a gRPC server. One
+// image has no settings of how to run it, the other has all of them.
 func (c *cluster) buildTrialImages() {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -325,7 +325,7 @@ func (c *cluster) buildTrialImages() {
 	}
 }
 
-// The page names the containers that show what it says, and leaves none out.
+// The document names every container that demonstrates a behaviour, and no others.
 func TestThePageOfNodeBehavioursNamesItsContainers(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs", "which-behaviours-of-a-node-do-microvms-have.md"))
 	if err != nil {

@@ -12,24 +12,24 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// What `nodeless migrate` writes of node groups is accepted by the API server as it is, and a managed group of this
+// The API server accepts the output of `nodeless migrate` for node groups unchanged, and a managed group of this
 // region becomes a pool whose nodes run pods.
 func TestNodeGroupsBecomePoolsThatWork(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s", "--addons=false")
 	c.start()
-	c.kubectl("create", "namespace", "karpenter") // of a workload among them
+	c.kubectl("create", "namespace", "karpenter") // one of the workloads is in it
 	files, _ := filepath.Glob("../../migrate/testdata/*.yaml")
 	var all, profiles []map[string]any
 	migrated := 0
 	for _, file := range files {
 		out, err := c.run("migrate", "-f", file, "-o", "json")
 		if err != nil {
-			continue // it says what it lacks
+			continue // it says what the input lacks
 		}
 		for _, o := range c.objectsOf(out) {
 			o["metadata"].(map[string]any)["name"] = fmt.Sprintf("migrated-%d", len(all)+len(profiles))
-			if o["kind"] == "FargateProfile" { // one for kube-system has a warning of its own
+			if o["kind"] == "FargateProfile" { // a profile for kube-system comes with a warning
 				profiles = append(profiles, o)
 			} else {
 				all = append(all, o)
@@ -75,7 +75,7 @@ func (c *cluster) migratedGroup() string {
 	return out
 }
 
-// objectsOf returns the objects in what `nodeless migrate -o json` printed.
+// objectsOf returns the objects in the output of `nodeless migrate -o json`.
 func (c *cluster) objectsOf(out string) []map[string]any {
 	c.t.Helper()
 	var r struct{ Objects []map[string]any }

@@ -15,9 +15,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// Manifests of two articles about Karpenter before v1, but for the name of the cluster.
+// Manifests of two articles about Karpenter before v1, unchanged except for the cluster's name.
 const (
-	// terraformProvisioner is deployed by Terraform, with the provider inline.
+	// terraformProvisioner is deployed by Terraform, with an inline provider.
 	terraformProvisioner = `
 apiVersion: karpenter.sh/v1alpha5
 kind: Provisioner
@@ -55,7 +55,7 @@ spec:
     tags:
       Blueprint: nodeless
 `
-	// productionProvisioner has the key requirements twice, of which Kubernetes keeps the last.
+	// productionProvisioner has the key requirements twice; Kubernetes keeps the last one.
 	productionProvisioner = `
 apiVersion: karpenter.k8s.aws/v1alpha1
 kind: AWSNodeTemplate
@@ -124,7 +124,8 @@ spec:
     evictionMaxPodGracePeriod: 60
 `
 	// podENI is the VPC CNI with security groups for pods, the pool of the article's last problem, and a pod as the
-	// webhook for such pods changes it: old versions of Karpenter found no instance type with vpc.amazonaws.com/pod-eni.
+	// webhook for such pods changes it. Old versions of Karpenter found no instance type with
+	// vpc.amazonaws.com/pod-eni.
 	podENI = `
 apiVersion: apps/v1
 kind: DaemonSet
@@ -165,7 +166,7 @@ spec:
 `
 )
 
-// fluentBit asks for more CPU than the nodes of the Provisioner have left, and tolerates every taint.
+// fluentBit requests more CPU than is free on the Provisioner's nodes, and tolerates every taint.
 const fluentBit = `
 apiVersion: apps/v1
 kind: DaemonSet
@@ -196,7 +197,7 @@ spec:
                 - fargate
 `
 
-// onFargate are two pods in microVMs of their own.
+// onFargate are two pods, each in a microVM of its own.
 const onFargate = `
 apiVersion: nodeless.sh/v1alpha1
 kind: FargateProfile
@@ -216,8 +217,8 @@ spec:
       containers: [{name: web, image: "example.local/hello:1", resources: {requests: {cpu: 100m, memory: 64Mi}}}]
 `
 
-// The manifests of two articles about Karpenter before v1 work after `nodeless migrate`, and what the articles show of
-// their clusters is what is seen here.
+// The manifests of two articles about Karpenter before v1 work after `nodeless migrate`, and the cluster then shows
+// what the articles show of theirs.
 func TestTheArticlesAboutKarpenter(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces need root")
@@ -239,7 +240,7 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 	}
 	c.daemonSetForSixNodes()
 	c.kubectl("delete", "deployment", "web")
-	c.eventually(2*time.Minute, func() error { // 30 seconds after they are empty
+	c.eventually(2*time.Minute, func() error { // 30 seconds after the nodes are empty
 		if out := c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name"); out != "" {
 			return fmt.Errorf("empty nodes are still there: %s", out)
 		}
@@ -255,7 +256,7 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 	}
 }
 
-// deploymentIn is a Deployment whose pods run on nodes that a Provisioner stands for, with its label of then.
+// deploymentIn returns a Deployment whose pods select the nodes of a Provisioner's successor by NodePool label.
 func deploymentIn(pool, name string, replicas int, cpu string) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: Deployment
@@ -272,7 +273,7 @@ spec:
 `, name, replicas, pool, cpu)
 }
 
-// tagAsTerraform gives subnets and security groups the tags that the article's Terraform gives them.
+// tagAsTerraform tags subnets and security groups as the article's Terraform does.
 func (c *cluster) tagAsTerraform() {
 	c.t.Helper()
 	ctx := context.Background()
@@ -300,8 +301,8 @@ func (c *cluster) tagAsTerraform() {
 	}
 }
 
-// migrated applies what `nodeless migrate` makes of manifests, with the image that its report advises. The report says
-// these words.
+// migrated applies the output of `nodeless migrate` for manifests, with the image that its report advises. The report
+// must contain the words.
 func (c *cluster) migrated(manifests string, words ...string) {
 	c.t.Helper()
 	file := filepath.Join(c.t.TempDir(), "karpenter.yaml")
@@ -322,8 +323,8 @@ cat %[1]s.report`, file))
 }
 
 // daemonSetForSixNodes deploys a DaemonSet to two nodes of a managed node group, two full ones of the Provisioner and
-// two of Fargate. As in the article four of its pods do not run, then two, and none once larger nodes replace the full
-// ones. plan and why say so, and what helps.
+// two of Fargate. As in the article, four of its pods do not run, then two, and none once larger nodes have replaced
+// the full ones. plan lists the DaemonSet, and why says why its pods wait and what helps.
 func (c *cluster) daemonSetForSixNodes() {
 	c.t.Helper()
 	c.createGroup(context.Background(), eks.NewFromConfig(c.aws), 2)
@@ -358,7 +359,7 @@ func (c *cluster) daemonSetForSixNodes() {
 	c.kubectl("delete", "daemonset/fluent-bit", "deployment/dashboard")
 }
 
-// nodesAreAsThen checks labels and events of the six nodes that the article prints.
+// nodesAreAsThen checks the labels and events of the six nodes against those that the article prints.
 func (c *cluster) nodesAreAsThen() {
 	c.t.Helper()
 	nodes := c.nodes()
@@ -372,15 +373,8 @@ func (c *cluster) nodesAreAsThen() {
 		}
 		if n.Labels["eks.amazonaws.com/compute-type"] != "fargate" {
 			keys = append(keys, "beta.kubernetes.io/instance-type")
-			events := c.kubectl("get", "events", "-A", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+n.Name)
-			for _, reason := range []string{
-				"RegisteredNode", "Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID",
-				"NodeAllocatableEnforced", "NodeReady",
-			} {
-				if !strings.Contains(events, reason) {
-					c.t.Errorf("node %s has no event %s:\n%s", n.Name, reason, events)
-				}
-			}
+			c.wantNodeEvents(n.Name, "RegisteredNode", "Starting", "NodeHasSufficientMemory", "NodeHasNoDiskPressure",
+				"NodeHasSufficientPID", "NodeAllocatableEnforced", "NodeReady")
 		}
 		for _, key := range keys {
 			if n.Labels[key] == "" {
@@ -390,7 +384,22 @@ func (c *cluster) nodesAreAsThen() {
 	}
 }
 
-// fluentBits waits until so many pods of the DaemonSet run and so many wait.
+// wantNodeEvents waits until a Node has events with these reasons. RegisteredNode comes from Kubernetes' node
+// controller, which looks for new Nodes every 5 seconds.
+func (c *cluster) wantNodeEvents(node string, reasons ...string) {
+	c.t.Helper()
+	c.eventually(time.Minute, func() error {
+		events := c.kubectl("get", "events", "-A", "--field-selector", "involvedObject.kind=Node,involvedObject.name="+node)
+		for _, reason := range reasons {
+			if !strings.Contains(events, reason) {
+				return fmt.Errorf("node %s has no event %s:\n%s", node, reason, events)
+			}
+		}
+		return nil
+	})
+}
+
+// fluentBits waits until the given numbers of the DaemonSet's pods run and wait.
 func (c *cluster) fluentBits(running, waiting int) {
 	c.t.Helper()
 	c.eventually(2*time.Minute, func() error {
@@ -402,7 +411,7 @@ func (c *cluster) fluentBits(running, waiting int) {
 	})
 }
 
-// whyFluentBitsWait is what why says of those that wait.
+// whyFluentBitsWait returns the output of why for those that wait.
 func (c *cluster) whyFluentBitsWait() string {
 	c.t.Helper()
 	var all strings.Builder

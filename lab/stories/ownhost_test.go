@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The machine of `nodeless up` is one of the microVM hosts of its cluster: it is shown and cordoned like those that have
-// joined, on this machine and on another, and its pods reach theirs and are reached from there.
+// The machine of `nodeless up` is one of its cluster's microVM hosts. It is shown and cordoned like those that have
+// joined, on this machine and on another, and pods reach each other across all of them.
 func TestPodsOfUpAndOfJoinedHostsReachEachOther(t *testing.T) {
 	needMicroVMs(t)
 	if os.Geteuid() != 0 {
@@ -54,7 +54,7 @@ func TestPodsOfUpAndOfJoinedHostsReachEachOther(t *testing.T) {
 	c.wantHostsOnThePage(map[string]string{own: "Unschedulable", near.name: "Ready", far.name: "Ready"}, 3)
 	c.reachesAll(own, pods)
 
-	// The tunnel and the routes are there again after a restart, and the pods are the same.
+	// After a restart the tunnel and the routes exist again, and the pods are the same.
 	c.stop(syscall.SIGTERM)
 	c.start()
 	for _, p := range c.readyPods("hello", 3) {
@@ -65,8 +65,8 @@ func TestPodsOfUpAndOfJoinedHostsReachEachOther(t *testing.T) {
 	c.reachesAll(own, pods)
 }
 
-// reachesAll has the example's pod on a host and each of its other pods ask each other, at their addresses and as Services
-// of their own.
+// reachesAll checks that the example's pod on a host and each of the other pods reach each other, at their addresses
+// and through Services of their own.
 func (c *cluster) reachesAll(host string, pods []corev1.Pod) {
 	c.t.Helper()
 	var own int

@@ -12,7 +12,8 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 )
 
-// placed is a class whose instances are in a placement group, its pool of one zone, and pods that want a node each.
+// placed is a node class whose instances are in a placement group, its pool in one zone, and pods that need a node
+// each.
 const placed = `
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -52,8 +53,8 @@ spec:
       - {maxSkew: 1, topologyKey: %[3]s, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: %[1]s}}}
 `
 
-// Pods are spread over the partitions of a placement group as over zones. A group with the strategy spread has seven
-// nodes in a zone: the eighth pod waits, and pools of other classes launch there as before.
+// Pods are spread over the partitions of a placement group like over zones. A group with the spread strategy holds
+// seven nodes per zone: the eighth pod waits, and pools of other node classes still launch nodes there.
 func TestNodesInPlacementGroups(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
@@ -92,7 +93,8 @@ func (c *cluster) createPlacementGroup(name string, strategy ec2types.PlacementS
 	return *out.PlacementGroup.GroupId
 }
 
-// partitionsHaveTwoNodes reports whether three partitions have two instances each, and their Nodes say so.
+// partitionsHaveTwoNodes returns an error unless three partitions have two instances each and their Nodes have the
+// matching labels.
 func (c *cluster) partitionsHaveTwoNodes(group string) error {
 	out, err := c.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("placement-group-name"), Values: []string{"parts"}},

@@ -6,28 +6,28 @@ import (
 	"strings"
 )
 
-// whatIf is a change of a pool with machines, and pods on them, of its own.
+// whatIf is a change of a pool that has nodes and pods of its own.
 type whatIf struct {
 	name     string
 	replicas int
-	machines int // at the beginning, if there are others than one for each pod
-	// of the pool; by default nothing is consolidated and any number of machines may be replaced
+	machines int // at the beginning, if not one per pod
+	// of the pool; by default nothing is consolidated and any number of nodes may be replaced at once
 	disruption string
-	was        func(pool string) string // the pool at the beginning, if it is another than all others
+	was        func(pool string) string // the pool at the beginning, if it differs from the others
 	pods       string                   // manifests beside the Deployment, in the namespace
-	merge      bool                     // machines are half empty: what filled them is gone
+	merge      bool                     // nodes are half empty: the pods that filled them are deleted
 	change     func(pool string) string // the manifests after the change
-	args       []string                 // of plan, where no manifest says the change …
-	kubectl    []string                 // … and what carries it out
-	replaced   bool                     // whether machines are to go: a forecast of nothing must not do for all
-	fewer      bool                     // pods go with the change itself
+	args       []string                 // of plan, for changes that no manifest describes …
+	kubectl    []string                 // … and the kubectl command that makes the change
+	replaced   bool                     // whether nodes must be removed: plans without removals must not pass for all
+	fewer      bool                     // the change itself deletes pods
 }
 
 func instead(old, now string) func(string) string {
 	return func(pool string) string { return strings.Replace(pool, old, now, 1) }
 }
 
-// then is one change after the other.
+// then applies one change after the other.
 func then(changes ...func(string) string) func(string) string {
 	return func(pool string) string {
 		for _, change := range changes {
@@ -64,12 +64,12 @@ spec:
 var (
 	tier = instead(ofTemplate, "  template:\n    metadata: {labels: {tier: new}}\n    spec:\n")
 	spot = instead(onDemand, "values: [spot]")
-	// spot has a price for each
+	// oneZone pins a pool to one zone, since spot prices differ by zone.
 	oneZone = instead(larges, larges+"\n      - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}")
 	static  = func(n int) func(string) string { return instead("spec:\n", fmt.Sprintf("spec:\n  replicas: %d\n", n)) }
 )
 
-// class is an EC2NodeClass with something more in its spec.
+// class returns an EC2NodeClass with additional lines in its spec.
 func class(name, more string) string {
 	return fmt.Sprintf(`
 apiVersion: karpenter.k8s.aws/v1
@@ -84,7 +84,7 @@ spec:
 `, name, more)
 }
 
-// dear is a NodeOverlay that makes m5.large the dearest of a pool.
+// dear returns a NodeOverlay that makes m5.large the most expensive type of a pool.
 func dear(pool string) string {
 	return fmt.Sprintf(`
 apiVersion: karpenter.sh/v1alpha1
@@ -224,7 +224,7 @@ spec: {maxUnavailable: 0, selector: {matchLabels: {app: web}}}
 	},
 }
 
-// pool is the pool before the change.
+// pool returns the NodePool before the change.
 func (x *whatIf) pool() string {
 	disruption := cmp.Or(x.disruption, "{consolidateAfter: Never, budgets: [{nodes: 100%}]}")
 	out := strings.TrimSuffix(strings.TrimPrefix(pool(x.name, disruption), "\n"), "---\n")
@@ -237,8 +237,8 @@ func (x *whatIf) pool() string {
 	return out
 }
 
-// web are the pods whose machines are looked at: each has one of its own. Beside what fills a half of a machine there
-// is room for one of those that are to be merged, and on an empty one for two.
+// web returns the pods whose nodes the test compares, each on a node of its own. Of the pods to be merged, one fits
+// beside a filler, which takes half of a node, and two on an empty node.
 func (x *whatIf) web() string {
 	if x.merge {
 		return apart(x.name, "web", "900m", x.replicas, false)
@@ -246,7 +246,7 @@ func (x *whatIf) web() string {
 	return apart(x.name, "web", "500m", x.replicas, true)
 }
 
-// filler keeps pods that are to be merged apart.
+// filler returns the pods that keep the pods to be merged on separate nodes.
 func (x *whatIf) filler() string { return apart(x.name, "filler", "1", x.replicas, true) }
 
 func (x *whatIf) nodes() int { return cmp.Or(x.machines, x.replicas) }

@@ -16,7 +16,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// planned is what `nodeless plan -o json` says.
+// planned is the output of `nodeless plan -o json`.
 type planned struct {
 	Before, After  struct{ DollarsPerHour float64 }
 	Evictions      []struct{ Pod string }
@@ -30,15 +30,15 @@ type machinePlanned struct {
 	DollarsPerHour                     float64
 }
 
-// kind tells machines apart as the test does: m5.large, or m5.large spot.
+// kind is what the test compares of a node: m5.large, or m5.large spot.
 func (m *machinePlanned) kind() string { return kindOf(m.Type, m.CapacityType) }
 
 func kindOf(instanceType, capacityType string) string {
 	return strings.TrimSuffix(instanceType+" "+capacityType, " on-demand")
 }
 
-// inPool is what a pool holds: kinds of machines by node, pods by name and how many of them wait; of DaemonSets only
-// those that wait.
+// inPool is the state of a pool: kinds by node name, pods by name and how many of them wait, and how many pods of
+// DaemonSets wait.
 type inPool struct {
 	nodes    map[string]string
 	pods     map[string]bool
@@ -77,8 +77,8 @@ func (c *cluster) inPool(name string) (inPool, error) {
 	return out, err
 }
 
-// as says in what a pool is not as it was planned; nil if it is. Where pods go with the change itself it is not told
-// which were evicted.
+// as returns an error that says where a pool differs from the plan. For changes that delete pods themselves (fewer),
+// it does not compare evictions.
 func (p *planned) as(before, now inPool, fewer bool) error {
 	gone, come, evicted := map[string]bool{}, map[string]int{}, map[string]bool{}
 	for name := range before.nodes {
@@ -119,7 +119,7 @@ func (p *planned) as(before, now inPool, fewer bool) error {
 	return nil
 }
 
-// plan asks for a plan of all these changes, and returns what it says and the exit code.
+// plan runs plan for all these changes, and returns its result, its output and the exit code.
 func (c *cluster) plan(all []whatIf, args ...string) (planned, string, int) {
 	c.t.Helper()
 	args = append([]string{"plan", "--detailed-exitcode", "--feature-gates", planGates, "-o", "json", "-f", "-"}, args...)
@@ -134,7 +134,7 @@ func (c *cluster) plan(all []whatIf, args ...string) (planned, string, int) {
 	cmd.Env, cmd.Stdin = append(c.environment(), "NODELESS_DATA_DIR="+c.dir), strings.NewReader(manifests.String())
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the exit code says it
+	_ = cmd.Run() // the exit code says enough
 	var p planned
 	if err := json.Unmarshal(out.Bytes(), &p); err != nil {
 		c.t.Fatalf("plan: exit code %d, %v\n%s%s", cmd.ProcessState.ExitCode(), err, out.String(), errs.String())
@@ -142,7 +142,7 @@ func (c *cluster) plan(all []whatIf, args ...string) (planned, string, int) {
 	return p, out.String(), cmd.ProcessState.ExitCode()
 }
 
-// of is what a plan says of one pool, whose namespace has its name.
+// of returns the part of a plan about one pool, whose namespace has the same name.
 func (p *planned) of(pool string) planned {
 	out := planned{}
 	for _, m := range p.Removed {
@@ -173,7 +173,7 @@ func (p *planned) of(pool string) planned {
 	return out
 }
 
-// tolerance is by how much costs may differ: spot prices change with the hour.
+// tolerance is how much costs may differ: spot prices change every hour.
 func (p *planned) tolerance() float64 {
 	out := 1e-6
 	for _, m := range append(append([]machinePlanned(nil), p.Removed...), p.Added...) {

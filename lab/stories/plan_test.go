@@ -15,14 +15,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// planGates are the optional parts of the contract that some changes are about.
+// planGates are the feature gates that some of the changes need.
 const planGates = "NodeOverlay=true,StaticCapacity=true"
 
-// volumePrice is what a node's root volume of 20 GiB gp3 costs an hour, at $0.08 per GiB and month of 730
-// hours, rounded to a millionth of a dollar.
+// volumePrice is the hourly price of a node's root volume of 20 GiB gp3, at $0.08 per GiB and month of 730 hours,
+// rounded to a millionth of a dollar.
 const volumePrice = 0.002192
 
-// dollarsWithVolumes is what the region's instances cost an hour, and their root volumes.
+// dollarsWithVolumes is the hourly price of the region's instances and their root volumes.
 func (c *cluster) dollarsWithVolumes() float64 {
 	var nodes corev1.NodeList
 	if err := c.List(context.Background(), &nodes); err != nil {
@@ -31,7 +31,7 @@ func (c *cluster) dollarsWithVolumes() float64 {
 	return c.dollars() + float64(len(nodes.Items))*volumePrice
 }
 
-// What plan says of nearly 40 changes is what happens when they are made.
+// The plan of nearly 40 changes matches what happens when they are made.
 func TestAPlanIsWhatHappens(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s", "--feature-gates", planGates)
@@ -84,7 +84,7 @@ func TestAPlanIsWhatHappens(t *testing.T) {
 		len(all.Added), len(all.Evictions), all.After.DollarsPerHour)
 }
 
-// beforeTheChanges has the pods of all changes run where they are to be, and says what each pool holds.
+// beforeTheChanges waits until the pods of all changes run where they should, and returns the state of each pool.
 func (c *cluster) beforeTheChanges() map[string]inPool {
 	c.t.Helper()
 	var first, merged, fillers strings.Builder
@@ -114,7 +114,7 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 		c.t.Fatalf("%v\n%s", err, out)
 	}
 	before := map[string]inPool{}
-	// DaemonSets' pods have their places, static pools their machines, and an overlay is acted upon
+	// DaemonSets' pods are bound, static pools have their nodes, and the overlay has taken effect
 	c.eventually(4*time.Minute, func() error {
 		for _, ns := range []string{"d-gone", "d-other"} {
 			if n := c.ready(ns, "agent"); n != 1 {
@@ -130,8 +130,8 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 			if n := c.phases(x.name, "filler"); len(in.nodes) != x.nodes() || len(n) > 0 {
 				return fmt.Errorf("%s: %d machines, want %d; fillers by phase: %v", x.name, len(in.nodes), x.nodes(), n)
 			}
-			// A pod younger than its move takes to pay back stays: of two like it, the older one's node goes first. The change
-			// is made later than it is planned, so all are to be old enough for both.
+			// A pod that is younger than the time in which its move pays for itself stays: of two such pods, the older
+			// one's node is removed first. The change is made after it is planned, so all pods must be old enough for both.
 			if age := time.Since(in.youngest); x.replicas > 0 && age < time.Minute {
 				return fmt.Errorf("%s: its youngest pod is %s old", x.name, age.Round(time.Second))
 			}
@@ -147,7 +147,7 @@ func (c *cluster) beforeTheChanges() map[string]inPool {
 	return before
 }
 
-// makeTheChanges is kubectl for all changes: manifests first.
+// makeTheChanges makes all changes with kubectl, manifests first.
 func (c *cluster) makeTheChanges() {
 	c.t.Helper()
 	var changes strings.Builder
@@ -167,7 +167,7 @@ func (c *cluster) makeTheChanges() {
 	}
 }
 
-// askedOfACapture asks once more, of a file, with the cluster out of sight, and gets the same plan.
+// askedOfACapture plans again from a captured file, and gets the same plan.
 func (c *cluster) askedOfACapture(t *testing.T, want *planned) {
 	t.Helper()
 	cmd := exec.Command(binary, "capture")
@@ -183,7 +183,7 @@ func (c *cluster) askedOfACapture(t *testing.T, want *planned) {
 	if err := os.WriteFile(file, dump, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	some := whatIfs[:15] // all of them take their time
+	some := whatIfs[:15] // all of them would take too long
 	p, _, _ := c.plan(some, "--from", file)
 	for i := range some {
 		name := some[i].name

@@ -14,8 +14,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// groupPolicy puts the pods of an app into a security group (Amazon EKS user guide, "Use a security group policy for an
-// Amazon EKS Pod").
+// groupPolicy assigns the pods of an app to a security group (Amazon EKS user guide, "Use a security group policy for
+// an Amazon EKS Pod").
 const groupPolicy = `
 apiVersion: vpcresources.k8s.aws/v1beta1
 kind: SecurityGroupPolicy
@@ -25,9 +25,9 @@ spec:
   securityGroups: {groupIds: [%[2]s]}
 `
 
-// Security groups for pods as the EKS user guide sets them up. Before the VPC CNI provides them no node is launched for
-// such pods, and why says what to do. Then nodes have a trunk, each pod a branch of it in its security group, and as many
-// nodes are launched as their branches need. What EC2 refuses is said.
+// Security groups for pods as set up in the EKS user guide. Until the VPC CNI supports them, no node is launched for
+// such pods, and why says what to do. Then nodes have a trunk interface, each pod has a branch interface in its
+// security group, and as many nodes are launched as the branches need. EC2's errors are reported.
 func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s")
@@ -78,7 +78,7 @@ func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 	c.eventually(2*time.Minute, func() error { return c.podsHaveBranches("my-app", group, 1) })
 
 	c.apply(fmt.Sprintf(groupPolicy, "lost", "sg-0123456789abcdef0"))
-	c.eventually(time.Minute, func() error { // the webhook sees the policy in its own time
+	c.eventually(time.Minute, func() error { // the webhook learns of the policy asynchronously
 		c.kubectl("delete", "pod", "lost", "--ignore-not-found", "--now")
 		c.kubectl("run", "lost", "--image=nginx", "--labels=app=lost")
 		if out := c.kubectl("get", "pod", "lost", "-o", "yaml"); !strings.Contains(out, "vpc.amazonaws.com/pod-eni") {
@@ -106,7 +106,8 @@ func (c *cluster) createSecurityGroup(name string) string {
 	return *out.GroupId
 }
 
-// podsHaveBranches reports whether n pods of an app, and no more, have an interface each that EC2 has in a security group.
+// podsHaveBranches returns an error unless exactly n pods of an app have a branch interface each that EC2 lists in
+// the security group.
 func (c *cluster) podsHaveBranches(app, group string, n int) error {
 	found, err := c.ec2.DescribeNetworkInterfaces(context.Background(), &ec2.DescribeNetworkInterfacesInput{
 		Filters: []ec2types.Filter{{Name: aws.String("group-id"), Values: []string{group}}},

@@ -23,9 +23,9 @@ const t3Mediums = `{"spec":{"template":{"spec":{"requirements":[
 	{"key":"topology.kubernetes.io/zone","operator":"In","values":["ap-northeast-2a","ap-northeast-2c"]},
 	{"key":"karpenter.sh/capacity-type","operator":"In","values":["on-demand"]}]}}}}`
 
-// The accident of the article about kops: more pods than nodes take, and the limit of pods raised before the VPC CNI
-// gives the addresses. With --preflight=enforce the nodes stay until it does; in the end 110 of 110 pods run, and at no
-// moment a pod had a node and no address.
+// The accident of the article about kops: more pods than the nodes take, and the pod limit is raised before the VPC
+// CNI provides the addresses. With --preflight=enforce the nodes stay until it does. In the end 110 of 110 pods run,
+// and no pod was ever on a node without getting an address.
 func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--region", "ap-northeast-2", "--boot-time", "1s", "--preflight", "enforce")
@@ -85,7 +85,7 @@ func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	}
 }
 
-// allTake reports nodes that take another number of pods.
+// allTake returns an error if a node takes another number of pods.
 func (c *cluster) allTake(pods string) error {
 	nodes := c.nodes()
 	for i := range nodes {
@@ -96,8 +96,8 @@ func (c *cluster) allTake(pods string) error {
 	return nil
 }
 
-// watchAddresses watches the pods of namespaces. The function that it returns ends that, and returns how many pods got
-// nodes and which of them the kubelet could not start for want of an address.
+// watchAddresses watches the pods of namespaces. The returned function stops watching, and returns how many pods got
+// nodes and which of them the kubelet could not start for lack of an address.
 func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []string) {
 	c.t.Helper()
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
@@ -115,7 +115,7 @@ func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []
 	for _, namespace := range namespaces {
 		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.EventList{}} {
 			done.Go(func() {
-				for ctx.Err() == nil { // the API server ends watches that it thinks too slow; events are kept for an hour
+				for ctx.Err() == nil { // the API server ends watches that it considers too slow; events are kept for an hour
 					w, err := api.Watch(ctx, list, client.InNamespace(namespace))
 					if err != nil {
 						continue
@@ -138,11 +138,11 @@ func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []
 	}
 }
 
-// addressLog is what watches tell of pods and their addresses.
+// addressLog records pods and their addresses, from watches.
 type addressLog struct {
 	mu    sync.Mutex
 	bound map[string]string // nodes, by the pods' namespaces and names
-	late  map[string]bool   // pods and their nodes, for which the kubelet had no address
+	late  map[string]bool   // pods and their nodes for which the kubelet had no address
 }
 
 func (l *addressLog) saw(e watch.Event) {
@@ -162,13 +162,14 @@ func (l *addressLog) saw(e watch.Event) {
 	case *corev1.Event:
 		if o.Reason == "FailedCreatePodSandBox" {
 			key := o.InvolvedObject.Namespace + "/" + o.InvolvedObject.Name
-			l.late[key+" on "+l.bound[key]] = true
+			l.late[key+" on "+l.bound[key]+", at "+o.LastTimestamp.Format(time.TimeOnly)+": "+o.Message] = true
 		}
 	}
 }
 
-// Five hundred pods want a node each in a /22. Nodes are launched as long as the subnet has what the VPC CNI takes for
-// them; the other pods wait and say so, and none has a node and no address. With smaller warm targets more nodes come.
+// Five hundred pods need a node each, in a /22 subnet. Nodes are launched as long as the subnet has the addresses
+// that the VPC CNI takes for them. The other pods wait and say so, and no pod is on a node without an address. With
+// smaller warm targets more nodes fit.
 func TestASubnetIsNotStarved(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--boot-time", "1s", "--subnet-bits", "22")
@@ -181,7 +182,7 @@ func TestASubnetIsNotStarved(t *testing.T) {
 	without := c.watchAddresses("default", "kube-system")
 	c.apply(strings.Replace(strings.Replace(kopsNginx, "replicas: 2", "replicas: 500", 1),
 		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1500m}},", 1))
-	// 1,019 addresses; with one interface to spare a node has two of ten addresses each
+	// 1,019 addresses; with one warm interface a node has two of ten addresses each.
 	c.eventually(4*time.Minute, c.subnetIsFull)
 
 	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "WARM_IP_TARGET=1", "MINIMUM_IP_TARGET=2")
@@ -198,7 +199,8 @@ func TestASubnetIsNotStarved(t *testing.T) {
 	}
 }
 
-// subnetIsFull reports whether the 50 nodes that a /22 has addresses for run pods, and other pods say what they lack.
+// subnetIsFull returns an error unless the 48 to 50 nodes that a /22 has addresses for run pods, and the other pods
+// say what they lack.
 func (c *cluster) subnetIsFull() error {
 	claims := c.claims()
 	for i := range claims {

@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Large pods of four forms fill large machines to the last core. Without nominations the first machine that is ready
-// takes whatever pods wait, the others do not fit what was launched for them, and more is launched; with them a
-// machine gets the pods that it was launched for.
+// Large pods of four shapes fill large nodes to the last core. Without nominations the first node that is ready takes
+// any pending pods, the others do not fit the nodes launched for them, and more nodes are launched. With nominations
+// a node gets the pods that it was launched for.
 func TestPodsRunWhereTheirPlaceWasPromised(t *testing.T) {
 	c := up(t, "--boot-time", "8s")
 	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p",
@@ -39,7 +39,7 @@ spec:
 `, i, f.count, i, i, f.cpu, f.memory)
 		pods += f.count
 	}
-	nominated, done := map[string]string{}, make(chan struct{}) // the last place that was said of each pod
+	nominated, done := map[string]string{}, make(chan struct{}) // each pod's last nominated node
 	watching, stop := context.WithCancel(context.Background())
 	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
 	if err != nil {
@@ -88,7 +88,7 @@ spec:
 		t.Errorf("of %d pods %d were nominated, and %d of them run where it was said; want at least half of each", pods,
 			said, kept)
 	}
-	c.eventually(time.Minute, func() error { // of the pods that it waited for it hears a moment later
+	c.eventually(time.Minute, func() error { // the controller is notified of the node's last pods with a delay
 		for _, n := range c.nodes() {
 			if n.Spec.Unschedulable || len(n.Annotations["nodeless.sh/kept-for-its-pods"]) > 0 {
 				return fmt.Errorf("Node %s is cordoned still: %v", n.Name, n.Annotations)

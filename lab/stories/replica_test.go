@@ -15,28 +15,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// replica is one of several `nodeless run` against the same cluster. Like a Deployment's pod it is started again when
-// it ends.
+// replica is one of several `nodeless run` against the same cluster. Like a Deployment's pod it is restarted when it
+// ends.
 type replica struct {
 	c    *cluster
 	name string
 	args []string
 	env  []string
-	over chan struct{} // closed when it is not to be started again
-	done chan struct{} // closed when it is not
+	over chan struct{} // closed when it must not be restarted
+	done chan struct{} // closed when it has stopped for good
 
 	end sync.Once
 	mu  sync.Mutex
 	cmd *exec.Cmd
 }
 
-// replica starts a controller that shares the work with others by leader election, with further arguments; it ends
-// with the test.
+// replica starts a controller that takes part in leader election, with further arguments, and stops it when the test
+// ends.
 func (c *cluster) replica(name string, more ...string) *replica {
 	return c.newReplica(name, more...).begin()
 }
 
-// newReplica is a replica that has not begun.
+// newReplica returns a replica that has not been started.
 func (c *cluster) newReplica(name string, more ...string) *replica {
 	return &replica{
 		c: c, name: name, over: make(chan struct{}), done: make(chan struct{}),
@@ -72,7 +72,7 @@ func (r *replica) supervise() {
 
 func (r *replica) logFile() string { return filepath.Join(r.c.home, "replica-"+r.name+".log") }
 
-// runOnce is one life of the process. How it ends is not the point: it is killed.
+// runOnce runs the process once. Its exit status does not matter: it gets killed.
 func (r *replica) runOnce() error {
 	log, err := os.OpenFile(r.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *replica) runOnce() error {
 	return nil
 }
 
-// signal sends a signal to the process that runs now.
+// signal sends a signal to the running process.
 func (r *replica) signal(sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,7 +117,7 @@ func (r *replica) pid() int {
 	return r.cmd.Process.Pid
 }
 
-// stop ends it for good.
+// stop stops the replica for good.
 func (r *replica) stop() { r.end.Do(r.stopOnce) }
 
 func (r *replica) stopOnce() {
@@ -138,7 +138,7 @@ func (r *replica) stopOnce() {
 	}
 }
 
-// leader is the one of the replicas that holds the lease, nil if none does.
+// leader returns the replica that holds the lease, or nil if none does.
 func (c *cluster) leader(replicas ...*replica) *replica {
 	var leases coordinationv1.LeaseList
 	if err := c.List(context.Background(), &leases, client.InNamespace("kube-system")); err != nil {

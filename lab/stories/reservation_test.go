@@ -37,8 +37,8 @@ spec:
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s}
 `
 
-// A team has paid for two machines in advance: pods get these first, then others. What is given back is there for the
-// next ones.
+// A team has paid for two instances in advance: pods get these first, then others. Released capacity is used by the
+// next pods.
 func TestReservedCapacityIsUsedFirst(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
@@ -63,7 +63,7 @@ func TestReservedCapacityIsUsedFirst(t *testing.T) {
 	c.wantReserved(id, 1, "1 reserved")
 }
 
-// reserve makes a capacity reservation of the team shop.
+// reserve creates a capacity reservation of the team shop.
 func (c *cluster) reserve(instanceType, zone string, count int32) string {
 	c.t.Helper()
 	out, err := c.ec2.CreateCapacityReservation(context.Background(), &ec2.CreateCapacityReservationInput{
@@ -81,7 +81,8 @@ func (c *cluster) reserve(instanceType, zone string, count int32) string {
 	return *out.CapacityReservation.CapacityReservationId
 }
 
-// wantReserved waits until a reservation has so many instances free, and so many of its nodes are in the cluster.
+// wantReserved waits until a reservation has the given number of free instances, and the cluster that of reserved
+// nodes.
 func (c *cluster) wantReserved(id string, free int32, nodes string) {
 	c.t.Helper()
 	c.eventually(2*time.Minute, func() error {

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// spreadOut is a Deployment of ten pods on five nodes at least, of which one may be missing.
+// spreadOut is a Deployment of ten pods on at least five nodes. Its budget allows one pod to be unavailable.
 const spreadOut = `
 apiVersion: apps/v1
 kind: Deployment
@@ -45,7 +45,7 @@ metadata: {name: shop}
 spec: {maxUnavailable: 1, selector: {matchLabels: {app: shop}}}
 `
 
-// neverStarts is a pod that the budget counts and that no node takes: it is the one that may be missing.
+// neverStarts is a pod that the budget counts and that fits no node: it is the one that may be unavailable.
 const neverStarts = `
 apiVersion: apps/v1
 kind: Deployment
@@ -59,8 +59,8 @@ spec:
       containers: [{name: app, image: nginx}]
 `
 
-// All nodes of a NodePool are replaced by a command that is killed on the way and begun again: no budget is broken, and
-// no node is replaced twice.
+// A command that is killed midway and started again replaces all nodes of a NodePool: no budget is violated, and no
+// node is replaced twice.
 func TestAPoolIsRolled(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "2s", "--microvms=false", "--page", "")
@@ -105,7 +105,8 @@ func TestAPoolIsRolled(t *testing.T) {
 	}
 }
 
-// What holds the roll of a pool is said with its name, and a pool that does not exist with those that do.
+// An error about a blocked roll of a pool names the budget and the pool; an error about an unknown pool lists those
+// that exist.
 func TestARollOfAPoolSaysWhatHoldsIt(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s", "--microvms=false", "--page", "")
@@ -119,8 +120,8 @@ func TestARollOfAPoolSaysWhatHoldsIt(t *testing.T) {
 	c.refused(out, err, "nodeless: NodePool not found: nope; there are: general-purpose")
 }
 
-// The nodes of an Auto Scaling group with a new version of its launch template are replaced by a command that is killed
-// several times: no budget is broken, and the group ends as large as it was, without anything left of the roll.
+// A command that is killed several times replaces the nodes of an Auto Scaling group with a new version of its launch
+// template: no budget is violated, and in the end the group has its original size and nothing of the roll is left.
 func TestAGroupIsRolled(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "2s", "--microvms=false", "--page", "")
@@ -168,14 +169,14 @@ func TestAGroupIsRolled(t *testing.T) {
 	}
 }
 
-// What a roll of groups cannot do it says with what it is about, and what helps.
+// When a roll of groups fails, its error names the object and says what helps.
 func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s", "--microvms=false", "--page", "")
 	template := c.ownGroup(2)
 	out, err := c.run("roll", "group", "nope")
 	c.refused(out, err, "nodeless: group not found: nope; there are: own, seed")
-	// On two nodes a strict spread would keep evicted pods waiting: a cordoned node counts as one to spread over.
+	// On two nodes a strict spread would keep evicted pods pending: a cordoned node counts as one to spread over.
 	c.apply(strings.NewReplacer("minDomains: 5, ", "", "DoNotSchedule", "ScheduleAnyway").Replace(spreadOut))
 	c.wantPods(time.Minute, "default", "shop", 10)
 	c.newVersion(template, ec2types.RequestLaunchTemplateData{ImageId: aws.String("ami-0123456789abcdef0")})
@@ -207,7 +208,7 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 	if out, err := c.run("roll", "group", "own", "--yes", "--drain-timeout", "1m"); err != nil {
 		t.Errorf("without the pod that never started: %v\n%s", err, out)
 	}
-	c.kubectl("scale", "deployment", "shop", "--replicas=5") // which one node has room for, as a surge of 0 needs
+	c.kubectl("scale", "deployment", "shop", "--replicas=5") // one node has room for five, which a surge of 0 needs
 	c.wantPods(time.Minute, "default", "shop", 5)
 	for _, surge := range []string{"2", "0"} {
 		rolled := c.nodeNames()
@@ -237,7 +238,7 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 		"aws autoscaling update-auto-scaling-group")
 }
 
-// newVersion makes a version of a launch template that is as the first but for some data.
+// newVersion creates a version of a launch template that differs from the first in some data.
 func (c *cluster) newVersion(template string, data ec2types.RequestLaunchTemplateData) {
 	c.t.Helper()
 	_, err := c.ec2.CreateLaunchTemplateVersion(context.Background(), &ec2.CreateLaunchTemplateVersionInput{
@@ -248,7 +249,7 @@ func (c *cluster) newVersion(template string, data ec2types.RequestLaunchTemplat
 	}
 }
 
-// refused checks an error of the program, and what it says.
+// refused checks that the program failed with exit code 2, and what it said.
 func (c *cluster) refused(out string, err error, words ...string) {
 	c.t.Helper()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 {
@@ -261,8 +262,8 @@ func (c *cluster) refused(out string, err error, words ...string) {
 	}
 }
 
-// ownGroup makes an Auto Scaling group with the newest version of a launch template, whose ID it returns: that of a
-// managed group without nodes.
+// ownGroup creates an Auto Scaling group that uses the newest version of a launch template, and returns the
+// template's ID. The template is that of a managed group without nodes.
 func (c *cluster) ownGroup(size int32) string {
 	c.t.Helper()
 	ctx := context.Background()
@@ -303,7 +304,7 @@ func (c *cluster) ownGroup(size int32) string {
 	return *id
 }
 
-// kill runs a command and kills it after a while, if it has not ended.
+// kill runs a command and kills it after a while, if it is still running.
 func (c *cluster) kill(after time.Duration, args ...string) {
 	c.t.Helper()
 	if out, code := c.end(os.Kill, after, args...); code > 0 {
@@ -311,7 +312,8 @@ func (c *cluster) kill(after time.Duration, args ...string) {
 	}
 }
 
-// end runs a command and sends it a signal after a while. It returns the exit code, -1 if the signal has ended it.
+// end runs a command and sends it a signal after a while. It returns the output and the exit code, which is -1 if the
+// signal ended it.
 func (c *cluster) end(by os.Signal, after time.Duration, args ...string) (string, int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), after)
@@ -323,7 +325,7 @@ func (c *cluster) end(by os.Signal, after time.Duration, args ...string) (string
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// rollRow is a line of `nodeless roll KIND -o json`.
+// rollRow is an element of the output of `nodeless roll KIND -o json`.
 type rollRow struct {
 	Name, Status             string
 	NeedUpdate, Ready, Nodes int
@@ -339,7 +341,8 @@ func (c *cluster) rollRow(kind string, names ...string) rollRow {
 	return table.Rows[0]
 }
 
-// watchRunning watches how many pods of an app run, until the function that it returns is called, which says how few did.
+// watchRunning watches how many pods of an app run. The returned function stops it and returns the lowest number
+// seen.
 func (c *cluster) watchRunning(app string) (fewest func() int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup

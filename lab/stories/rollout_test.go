@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,10 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// underLoad is the game with three pods, in namespaces, that end as AWS's guides advise: a few seconds after their
-// deregistration has begun. They have readiness gates, unless they are older than the Ingress.
+// underLoad is the game with three pods, in namespaces, that stop as AWS's guides advise: a few seconds after their
+// deregistration begins. Pods have readiness gates unless they were created before the Ingress.
 var underLoad = strings.NewReplacer(
 	"sizing: Exact", "sizing: Exact\n  engine: Namespace\n  restrictions: None",
+	"example.local/hello:1", "example.local/hello:2",
 	"kind: Namespace\nmetadata: {name: study-aews}", `kind: Namespace
 metadata: {name: study-aews, labels: {elbv2.k8s.aws/pod-readiness-gate-inject: enabled}}
 ---
@@ -27,7 +30,7 @@ kind: PodDisruptionBudget
 metadata: {name: game, namespace: study-aews}
 spec: {minAvailable: 2, selector: {matchLabels: {app.kubernetes.io/name: app-2048}}}`,
 	"replicas: 1", "replicas: 3",
-	"cpu: 100m, memory: 64Mi", "cpu: 300m, memory: 256Mi", // a process for each request that is under way
+	"cpu: 100m, memory: 64Mi", "cpu: 300m, memory: 256Mi",
 	"        name: app-2048\n        ports:", `        name: app-2048
         lifecycle: {preStop: {sleep: {seconds: 5}}}
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
@@ -36,13 +39,14 @@ spec: {minAvailable: 2, selector: {matchLabels: {app.kubernetes.io/name: app-204
 	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=5",
 ).Replace(game2048)
 
-// All pods, and with them their nodes, are replaced while 200 requests come every second: first by a restart of the
-// Deployment, then by draining one node after the other. No request is lost.
+// All pods, and with them their nodes, are replaced under a load of 200 requests per second: first by a restart of
+// the Deployment, then by draining one node after the other. No request is lost.
 func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces need root")
 	}
 	c := podHost(t, "--engine", "namespace")
+	c.buildServerImage()
 	c.apply(underLoad)
 	address := c.gameAnswers()
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=120s")
@@ -81,6 +85,21 @@ func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	}
 }
 
+// buildServerImage builds the image of the program hello.
+func (c *cluster) buildServerImage() {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(dir, "hello"), "./hello")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		c.t.Fatalf("go build ./hello: %v\n%s", err, out)
+	}
+	out, err := c.run("image", "build", dir, "--tag", "example.local/hello:2", "--expose", "8080", "--", "/hello")
+	if err != nil {
+		c.t.Fatalf("image build: %v\n%s", err, out)
+	}
+}
+
 func (c *cluster) nodeNames() map[string]bool {
 	out := map[string]bool{}
 	for _, n := range c.nodes() {
@@ -89,7 +108,7 @@ func (c *cluster) nodeNames() map[string]bool {
 	return out
 }
 
-// wantGone waits until none of some nodes exists.
+// wantGone waits until none of the nodes exists.
 func (c *cluster) wantGone(nodes map[string]bool) {
 	c.t.Helper()
 	c.eventually(patience, func() error {
@@ -102,7 +121,7 @@ func (c *cluster) wantGone(nodes map[string]bool) {
 	})
 }
 
-// readyWhenHealthy reports pods of the game that have no readiness gate of their load balancer, or were ready before it
+// readyWhenHealthy reports pods of the game that lack their load balancer's readiness gate, or were ready before it
 // was open.
 func (c *cluster) readyWhenHealthy() {
 	c.t.Helper()
@@ -133,14 +152,14 @@ func (c *cluster) readyWhenHealthy() {
 // perSecond is how many requests load sends.
 const perSecond = 200
 
-// load asks an address perSecond times a second. Each request has its time: one whose time has passed is sent at once,
-// and none waits for the answer to another.
+// load sends perSecond requests a second to an address. Requests follow a fixed schedule: a late one is sent at once,
+// and none waits for the response to another.
 type load struct {
 	took  time.Duration // from the first request until stop
 	mu    sync.Mutex
 	asked int
 	lost  []error
-	pods  map[string]int // answers by the pod that gave them
+	pods  map[string]int // responses by the pod that sent them
 }
 
 func (l *load) start(address string) (stop func()) {
@@ -172,7 +191,7 @@ func (l *load) start(address string) (stop func()) {
 	}
 }
 
-// note records the answer to a request that was sent at a time.
+// note records the result of a request and when it was sent.
 func (l *load) note(pod string, err error, at time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

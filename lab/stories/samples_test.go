@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// sample is what a ```console block of a document shows: a command after "$ ", and below it what the command prints.
+// sample is the content of a ```console block of a document: a command after "$ ", and below it the command's output.
 type sample struct {
 	command    string
 	want       []string
 	start, end int // of want in the document, in bytes
 }
 
-// samples are those of the document, in order.
+// samples returns the document's samples, in order.
 func samples(document string) []sample {
 	var found []sample
 	inside, at := false, 0
@@ -36,15 +36,15 @@ func samples(document string) []sample {
 	return found
 }
 
-// outputRecorder keeps what the commands of samples print while the document's script runs.
+// outputRecorder records the output of the samples' commands while the document's script runs.
 type outputRecorder struct {
 	dir      string
 	samples  []sample
 	recorded map[int]bool
 }
 
-// record has the script's line, if it is the command of a sample, leave its output in a file as well. Where a command
-// runs twice, its first sample is of its first run.
+// record makes the script's line also write its output to a file, if it is the command of a sample. If a command runs
+// twice, its first sample belongs to its first run.
 func (r *outputRecorder) record(line string) string {
 	command := strings.TrimSpace(line)
 	for i, s := range r.samples {
@@ -62,12 +62,12 @@ func (r *outputRecorder) tee(command string, i int) string {
 
 func (r *outputRecorder) file(i int) string { return filepath.Join(r.dir, fmt.Sprintf("sample-%d", i)) }
 
-// compare holds each sample against what its command has printed; with -update it rewrites those that differ.
+// compare compares each sample with its command's output; with -update it rewrites those that differ.
 func (r *outputRecorder) compare(t *testing.T, path string) {
 	t.Helper()
-	for i, s := range slices.Backward(r.samples) { // a rewritten sample moves those after it
+	for i, s := range slices.Backward(r.samples) { // backward, because a rewritten sample moves those after it
 		if strings.HasPrefix(s.command, "make ") {
-			continue // TestDemoUntilCtrlC has what make up prints
+			continue // TestDemoUntilCtrlC checks the output of make up
 		}
 		out, err := os.ReadFile(r.file(i))
 		if err != nil {
@@ -99,8 +99,8 @@ func compareSample(t *testing.T, path string, s sample, out string) {
 	}
 }
 
-// sameShape reports whether what was printed is as the sample shows but for what differs from run to run. A line "…"
-// of the sample stands for any lines, "…" in a line for any text.
+// sameShape reports whether the output matches the sample, ignoring what differs from run to run. A line "…" of the
+// sample stands for any lines, "…" in a line for any text.
 func sameShape(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0
@@ -124,7 +124,7 @@ func sameLine(want, got string) bool {
 	return regexp.MustCompile("^" + strings.Join(parts, ".*") + "$").MatchString(shape(got))
 }
 
-// What differs from run to run: instance types, names made of digests, durations, numbers, the width of columns and
+// varies is what differs from run to run: instance types, hashed names, durations, numbers, the width of columns and
 // the length of bars.
 var varies = []struct {
 	pattern *regexp.Regexp

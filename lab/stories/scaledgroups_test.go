@@ -21,7 +21,7 @@ import (
 type scaledGroup struct {
 	name, instanceType     string
 	min, max, desired      int32
-	labels, taints, tagged string // of the kubelet; and of the group's tags: KEY=VALUE, separated by commas
+	labels, taints, tagged string // the kubelet's labels and taints, and the group's tags: KEY=VALUE, separated by commas
 }
 
 // createScaledGroup creates the launch template and the group, in one zone.
@@ -65,7 +65,7 @@ func (c *cluster) createScaledGroup(g scaledGroup) {
 
 func (c *cluster) scaling() *autoscaling.Client { return autoscaling.NewFromConfig(c.aws) }
 
-// wantDesired waits until groups have these sizes, in instances that serve and as desired: "cheap=1 dear=0".
+// wantDesired waits until groups have these desired capacities and as many instances: "cheap=1 dear=0".
 func (c *cluster) wantDesired(within time.Duration, want string) {
 	c.t.Helper()
 	c.eventually(within, func() error {
@@ -90,14 +90,14 @@ func (c *cluster) wantDesired(within time.Duration, want string) {
 	})
 }
 
-// hasOrdered reports whether a group is to have an instance.
+// hasOrdered reports whether a group's desired capacity is above zero.
 func (c *cluster) hasOrdered(name string) bool {
 	out, err := c.scaling().DescribeAutoScalingGroups(context.Background(),
 		&autoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{name}})
 	return err == nil && len(out.AutoScalingGroups) == 1 && *out.AutoScalingGroups[0].DesiredCapacity > 0
 }
 
-// poolOfGroup is a NodeGroup with a NodePool whose nodes are removed as soon as they are not needed.
+// poolOfGroup returns a NodeGroup with a NodePool whose nodes are removed as soon as they are not needed.
 func poolOfGroup(name string) string {
 	return fmt.Sprintf(`---
 apiVersion: nodeless.sh/v1alpha1
@@ -133,7 +133,7 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
 `
 
-// podsOf is a Deployment whose pods request CPU.
+// podsOf returns a Deployment whose pods request CPU.
 func podsOf(name string, replicas int, cpu string) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -150,8 +150,8 @@ spec:
 `, name, replicas, cpu)
 }
 
-// One decision over two Auto Scaling groups and a NodePool, by price: from zero to the cheapest that fits, beyond a
-// group's maximum to the next, and to zero again.
+// One decision by price over two Auto Scaling groups and a NodePool: from zero to the cheapest that fits, to the next
+// one once a group is at its maximum, and back to zero.
 func TestGroupsAndAPoolAreChosenByPrice(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s", "--microvms=false", "--page", "")
@@ -182,11 +182,11 @@ func TestGroupsAndAPoolAreChosenByPrice(t *testing.T) {
 		ordered.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
 	c.wantDesired(time.Minute, "cheap=1 dear=0")
 
-	c.apply(podsOf("large", 1, "6500m")) // fits on m5.2xlarge alone
+	c.apply(podsOf("large", 1, "6500m")) // fits only on m5.2xlarge
 	c.wantPods(time.Minute, "default", "large", 1)
 	c.wantDesired(time.Minute, "cheap=1 dear=1")
 
-	c.apply(podsOf("web", 2, "1500m")) // the cheap group has its maximum: m5.large of the pool is the next
+	c.apply(podsOf("web", 2, "1500m")) // the cheap group is at its maximum: the pool's m5.large is next
 	c.wantPods(time.Minute, "default", "web", 2)
 	c.wantDesired(time.Minute, "cheap=1 dear=1")
 	if got := c.poolsOfClaims(); got != "cheap dear pool" {
@@ -211,8 +211,8 @@ func (c *cluster) poolsOfClaims() string {
 	return strings.Join(out, " ")
 }
 
-// Groups with Cluster Autoscaler's tags are found, the nodes that they have are adopted as they are, the minimum is kept,
-// and Cluster Autoscaler's annotations hold.
+// Groups with Cluster Autoscaler's tags are discovered, their existing nodes are adopted unchanged, their minimum is
+// kept, and Cluster Autoscaler's annotations are respected.
 func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s", "--microvms=false", "--controller=false", "--page", "")
@@ -244,7 +244,7 @@ func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
 		t.Fatalf("node groups %q", group)
 	}
 
-	// A pod that was never to be evicted stays where it is, and its node too; the minimum keeps none else.
+	// A pod that is not safe to evict stays, and so does its node. The minimum keeps no other node.
 	c.apply(strings.NewReplacer(
 		"labels: {app: held}}", `labels: {app: held}, annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}}`,
 		"terminationGracePeriodSeconds: 1",
@@ -265,7 +265,7 @@ func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
 		return nil
 	})
 
-	// An expendable pod uses what is there and brings no node; another one does, up to the maximum.
+	// An expendable pod uses free capacity and triggers no launch; other pods do, up to the maximum.
 	c.apply(`{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: expendable}, value: -20}`)
 	tolerant := func(name string, replicas int, more string) string {
 		return strings.NewReplacer("terminationGracePeriodSeconds: 1",
@@ -298,7 +298,7 @@ func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
 	c.wantDesired(time.Minute, "Web_Nodes=1 untagged=1")
 	c.wantNodes(2)
 
-	// A group that is let go keeps its nodes.
+	// A group that is no longer managed keeps its nodes.
 	before = c.nodeUIDs()
 	c.kubectl("delete", "nodegroup", group, "--wait=false")
 	_, err := c.scaling().DeleteTags(context.Background(), &autoscaling.DeleteTagsInput{Tags: []scalingtypes.Tag{{
@@ -320,7 +320,7 @@ func TestDiscoveredGroupsKeepTheirNodesAndTheirMinimum(t *testing.T) {
 	}
 }
 
-// wantNodes waits until there are so many nodes, all of them ready.
+// wantNodes waits until there are n nodes, all of them ready.
 func (c *cluster) wantNodes(n int) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
@@ -332,7 +332,7 @@ func (c *cluster) wantNodes(n int) {
 	})
 }
 
-// nodeUIDs names all nodes with their UIDs.
+// nodeUIDs lists all nodes with their UIDs.
 func (c *cluster) nodeUIDs() string {
 	c.t.Helper()
 	return c.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{"\n"}{end}`)

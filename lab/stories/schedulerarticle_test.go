@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Manifests of an article about kube-scheduler, as they are printed there; each but the first is a pod or more that the
-// article has no node for.
+// Manifests of an article about kube-scheduler, as printed there. All but the first contain pods that fit no node in
+// the article.
 const (
 	gated = `
 apiVersion: v1
@@ -145,8 +145,8 @@ spec:
 `
 )
 
-// An article about kube-scheduler's rules: a pod waits, with the reason, as long as a rule keeps it from every node, and
-// gets one where a node can be launched that the rule allows.
+// An article about kube-scheduler's rules: a pod waits, with the reason, as long as a rule excludes every node, and
+// gets a node if one can be launched that the rule allows.
 func TestTheArticleAboutTheScheduler(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
@@ -200,7 +200,7 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	for i := range pods {
 		counts[pods[i].Spec.NodeName]++
 	}
-	if all := slices.Sorted(maps.Values(counts)); all[len(all)-1]-all[0] > 1 { // one node is a domain like another
+	if all := slices.Sorted(maps.Values(counts)); all[len(all)-1]-all[0] > 1 { // each node is a topology domain
 		t.Errorf("the pods are spread over nodes as %v", counts)
 	}
 
@@ -221,7 +221,7 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	}
 }
 
-// waits has a pod Pending, and why says what it misses.
+// waits waits until a pod is Pending and why says what it lacks.
 func (c *cluster) waits(pod, reason string) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {

@@ -9,8 +9,10 @@ import (
 	"time"
 )
 
-// kube-scheduler and Nodeless share a configuration: pods get its default topology spread, and its profiles have pods.
+// kube-scheduler and Nodeless share a configuration: pods get its default topology spread, and pods of its other
+// profiles are served.
 func TestSchedulerConfig(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
 	write := func(text string) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {

@@ -17,7 +17,7 @@ pods 3 web cpu=1 memory=1Gi
 pods 1 search cpu=4 memory=200Gi
 `
 
-// simulate runs the binary on a cluster given on stdin; it returns stdout, stderr and the exit code.
+// simulate runs the binary on a cluster given on stdin, and returns stdout, stderr and the exit code.
 func simulate(t *testing.T, cluster string, args ...string) (string, string, int) {
 	t.Helper()
 	cmd := exec.Command(binary, append([]string{"simulate"}, args...)...)
@@ -33,7 +33,7 @@ func simulate(t *testing.T, cluster string, args ...string) (string, string, int
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// A person asks what a cluster on paper would get, and keeps the answer.
+// A user simulates what a written cluster would get, and keeps the answer.
 func TestSimulateDecidesWithoutACluster(t *testing.T) {
 	out, errs, code := simulate(t, shop, "-")
 	for _, want := range []string{
@@ -74,7 +74,7 @@ func TestSimulateDecidesWithoutACluster(t *testing.T) {
 	}
 }
 
-// What the engine's scenarios expect is what a user sees.
+// The program agrees with the engine's scenarios.
 func TestSimulateAgreesWithTheScenarios(t *testing.T) {
 	for _, name := range []string{"limit-cpu.txt", "too-much-memory.txt", "empty-budget.txt"} {
 		if out, errs, code := simulate(t, "", filepath.Join(root, "engine", "testdata", name), "--check"); code != 0 {

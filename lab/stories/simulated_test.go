@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Manifests of other image families: Bottlerocket's machines join as AL2023's do, Amazon Linux 2's class says what to
-// write instead, and a machine whose user data names no cluster says so on its NodeClaim.
+// Manifests of other image families: Bottlerocket's nodes join like AL2023's, Amazon Linux 2's class says what to
+// write instead, and an instance whose user data names no cluster is reported on its NodeClaim.
 const families = `
 apiVersion: karpenter.k8s.aws/v1
 kind: EC2NodeClass
@@ -40,7 +40,7 @@ spec:
 ---
 `
 
-// checkFamilies applies them to a cluster and looks at what becomes of their machines.
+// checkFamilies applies them to a cluster and checks what becomes of their nodes.
 func (c *cluster) checkFamilies() {
 	c.t.Helper()
 	for name, images := range map[string]string{
@@ -70,7 +70,8 @@ func (c *cluster) checkFamilies() {
 	c.wantEvents("involvedObject.kind=NodeClaim,reason=NodeNotJoining", "/etc/eks/bootstrap.sh is Amazon Linux 2's")
 }
 
-// A requirement of EKS Auto Mode restricts nothing on an EC2NodeClass: kubectl warns, and why says what to write.
+// trap has a requirement of EKS Auto Mode, which restricts nothing with an EC2NodeClass: kubectl warns, and why says
+// what to write.
 const trap = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -87,7 +88,7 @@ func (c *cluster) checkTrap() {
 	c.t.Helper()
 	const want = "spec.template.spec.requirements[0]: eks.amazonaws.com/instance-category is not a key of EC2NodeClass instances, " +
 		"so it restricts no instance and is at most a label of the node; write karpenter.k8s.aws/instance-category"
-	c.eventually(time.Minute, func() error { // the API server learns of the webhook by a watch
+	c.eventually(time.Minute, func() error { // the API server learns of the webhook asynchronously
 		if out, err := c.runIn(trap, "kubectl", "replace", "--force", "-f", "-"); err != nil ||
 			!strings.Contains(out, "Warning: "+want) {
 			return fmt.Errorf("kubectl replace: %v\n%s", err, out)
@@ -103,8 +104,10 @@ func (c *cluster) checkTrap() {
 	})
 }
 
-// Simulated nodes answer for their kubelets: with what a container would say, or with the reason why not.
+// Simulated nodes respond in place of kubelets: with what a container would print, or with the reason why they
+// cannot.
 func TestSimulatedNodesAnswerKubectl(t *testing.T) {
+	t.Parallel()
 	c := up(t, "--microvms=false", "--page", "", "--boot-time", "1s")
 	c.kubectl("create", "deployment", "web", "--image=nginx")
 	c.kubectl("create", "job", "greet", "--image=busybox", "--", "sh", "-c", "echo hello there; sleep 1")
@@ -118,10 +121,10 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 		!strings.Contains(got, "image nginx does not run here") {
 		t.Errorf("logs of a running pod: %q", got)
 	}
-	got := c.kubectl("logs", "--follow", "job/greet") // ends, since the pod has
+	got := c.kubectl("logs", "--follow", "job/greet") // ends because the pod has ended
 	for _, want := range []string{
 		"[simulated] hello there\n",
-		"[simulated] the pretended process has ended with exit code 0\n",
+		"[simulated] the simulated process has ended with exit code 0\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("logs of a pod that has ended: %q, without %q", got, want)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs kubectl on a terminal of 33 lines and 77 columns, types the input, and gives what the terminal
-// showed when kubectl has ended.
+// onTerminal runs kubectl on a terminal of 33 lines and 77 columns, types the input, and returns what the terminal
+// showed until kubectl ended.
 func (c *cluster) onTerminal(input string, args ...string) string {
 	c.t.Helper()
 	us, them, err := openTerminal()
@@ -39,14 +39,14 @@ func (c *cluster) onTerminal(input string, args ...string) string {
 		c.t.Fatal(err)
 	}
 	var shown bytes.Buffer
-	_, _ = io.Copy(&shown, us) // ends with EIO when the last holder of the terminal is gone
+	_, _ = io.Copy(&shown, us) // ends with EIO when the last process closes the terminal
 	if err := cmd.Wait(); err != nil {
 		c.t.Errorf("kubectl %v: %v", args, err)
 	}
 	return shown.String()
 }
 
-// openTerminal makes a pseudo-terminal: our side and the process's side.
+// openTerminal opens a pseudo-terminal and returns our side and the process's side.
 func openTerminal() (us, them *os.File, err error) {
 	if us, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, err

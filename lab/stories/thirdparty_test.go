@@ -11,8 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// program is a program of others, compiled as it is from a module of its own below lab/addons, which requires it at a
-// release and has the versions of its libraries that the release has.
+// program is a third-party program, compiled unchanged in a module of its own below lab/addons, which requires a
+// release of it and the library versions of that release.
 type program struct{ dir, module, pkg string }
 
 var (
@@ -20,7 +20,7 @@ var (
 		"metrics-server", "sigs.k8s.io/metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server",
 	}
 	coreDNS = program{"coredns", "github.com/coredns/coredns", "github.com/coredns/coredns"}
-	// The command is our own, its packages are not (lab/addons/cert-manager).
+	// The command is our own, its packages are cert-manager's (lab/addons/cert-manager).
 	certManager = program{"cert-manager", "github.com/cert-manager/cert-manager", "."}
 )
 
@@ -33,7 +33,7 @@ func (p program) goTool(t *testing.T, args ...string) string {
 	return output(t, cmd)
 }
 
-// helm runs Helm, as the module release has it.
+// helm runs Helm, at the version that the module release requires.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"run", "helm.sh/helm/v4/cmd/helm"}, args...)...)
@@ -52,14 +52,14 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 	return strings.TrimSpace(string(out))
 }
 
-// source returns the folder of the program's module, which has its manifests, and the version.
+// source returns the folder of the program's module, which contains its manifests, and the version.
 func (p program) source(t *testing.T) (dir, version string) {
 	t.Helper()
 	dir, version, _ = strings.Cut(p.goTool(t, "list", "-m", "-f", "{{.Dir}} {{.Version}}", p.module), " ")
 	return dir, version
 }
 
-// build compiles the program into a folder that holds nothing else, as its image does.
+// build compiles the program into a folder that, like its image, contains nothing else.
 func (p program) build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func (p program) build(t *testing.T) string {
 	return dir
 }
 
-// buildImage makes the image of a name from a program's folder.
+// buildImage builds an image of the given name from a program's folder.
 func (c *cluster) buildImage(p program, dir, image string, more ...string) {
 	c.t.Helper()
 	if out, err := c.run(append([]string{"image", "build", dir, "--tag", image, "--entrypoint", "/" + p.dir},
@@ -76,7 +76,7 @@ func (c *cluster) buildImage(p program, dir, image string, more ...string) {
 	}
 }
 
-// inMicroVMs selects pods of kube-system with a label for microVMs.
+// inMicroVMs makes pods of kube-system with a label run in microVMs.
 func (c *cluster) inMicroVMs(name, value string) {
 	c.t.Helper()
 	c.apply(fmt.Sprintf(`
@@ -89,7 +89,7 @@ spec:
 `, name, value))
 }
 
-// greeter runs the pod of examples/fargate.yaml, which answers at the Service hello.
+// greeter runs the pod of examples/fargate.yaml, which serves the Service hello.
 func (c *cluster) greeter() corev1.Pod {
 	c.t.Helper()
 	c.kubectl("apply", "-f", filepath.Join(root, "examples", "fargate.yaml"))
@@ -97,7 +97,7 @@ func (c *cluster) greeter() corev1.Pod {
 	return c.readyPods("hello", 1)[0]
 }
 
-// needServices skips where microVMs have no Services.
+// needServices skips the test where microVMs have no Services.
 func needServices(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {

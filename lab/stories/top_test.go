@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clusterView is what `nodeless top -o json` prints, as far as it is looked at.
+// clusterView is the part of the output of `nodeless top -o json` that the tests check.
 type clusterView struct {
 	Kind   string
 	Notes  []string
@@ -56,7 +56,7 @@ spec:
   containers: [{name: c, image: nginx, resources: {requests: {cpu: "5000"}}}]
 `
 
-// Somebody asks what the cluster costs right now: a table, a document, and live on a terminal.
+// A user checks what the cluster costs right now: as a table, as a document, and live on a terminal.
 func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--addons=true", "--boot-time", "1s")
@@ -104,7 +104,7 @@ func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 	c.topLive(seen.Nodes[0].Name)
 }
 
-// topTables asks as eks-node-viewer's users do, with its flags and its file, into a pipe.
+// topTables runs top as eks-node-viewer's users do, with its flags and its configuration file, into a pipe.
 func (c *cluster) topTables(seen clusterView) {
 	c.t.Helper()
 	for _, x := range []struct {
@@ -123,12 +123,15 @@ func (c *cluster) topTables(seen clusterView) {
 		{[]string{"top", "pending"}, []string{"default/huge", seen.PendingPods[0].Why}},
 		{[]string{"top", "decisions"}, []string{"DECISION", "Launch", "Refuse", "ready in"}},
 		{[]string{"top", "savings"}, []string{"saved $0.0000", "Compared with the same cluster"}},
+		{[]string{"top", "costs"}, []string{"NAMESPACE", "default", "kube-system", "requested by no pod"}},
+		{[]string{"top", "costs", "--group", "workload"}, []string{"WORKLOAD", "DaemonSet kube-system/aws-node"}},
+		{[]string{"top", "costs", "-o", "custom-columns=NS:.namespace,DOLLARS:.pricePerMonth"}, []string{"kube-system"}},
 		{[]string{"top", "decisions", "-o", "custom-columns=ID:.id,KIND:.kind"}, []string{"ID", "Launch"}},
 		{[]string{"decisions", "-o", "jsonpath={.items[*].kind}"}, []string{"Launch"}},
 		{[]string{"top", "-o", "jsonpath={.nodes[*].name}"}, []string{seen.Nodes[0].Name}},
 		{[]string{"top", "--node-selector", "a=b", "--no-headers"}, nil},
 	} {
-		c.eventually(time.Minute, func() error { // what became of a decision is noted behind it
+		c.eventually(time.Minute, func() error { // the outcome of a decision is recorded with a delay
 			out, err := c.run(x.args...)
 			if err != nil || x.want == nil && out != "" || strings.Contains(out, "\x1b") {
 				return fmt.Errorf("%q: %v\n%q", x.args, err, out)
@@ -170,10 +173,10 @@ func (c *cluster) topTables(seen clusterView) {
 	}
 }
 
-// topLive runs it on a terminal, waits until a node is drawn, and leaves by a key, by Ctrl-C and by a signal.
+// topLive runs top on a terminal, waits until a node is drawn, and quits by key, Ctrl-C and signal.
 func (c *cluster) topLive(node string) {
 	c.t.Helper()
-	node, _, _ = strings.Cut(node, ".") // what there is room for
+	node, _, _ = strings.Cut(node, ".") // the part that fits on the screen
 	for _, leave := range []string{"q", "\x03", "SIGTERM"} {
 		us, them, err := terminal()
 		if err != nil {
@@ -234,7 +237,7 @@ func (c *cluster) topLive(node string) {
 	}
 }
 
-// recorder keeps what is written by one goroutine for another.
+// recorder is a buffer that one goroutine writes and another reads.
 type recorder struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -252,7 +255,7 @@ func (r *recorder) String() string {
 	return r.text.String()
 }
 
-// terminal is a pseudo-terminal of 100 columns and 30 lines: our end and the program's.
+// terminal opens a pseudo-terminal of 100 columns and 30 lines and returns our end and the program's.
 func terminal() (us, them *os.File, err error) {
 	if us, them, err = openTerminal(); err != nil {
 		return nil, nil, err

@@ -26,7 +26,7 @@ import (
 )
 
 // brownfield are the workloads on three node groups: 200 pods of Deployments with budgets, a StatefulSet, singletons,
-// and a DaemonSet; and Cluster Autoscaler.
+// a DaemonSet, and Cluster Autoscaler.
 const brownfield = `
 apiVersion: apps/v1
 kind: StatefulSet
@@ -64,7 +64,7 @@ spec:
       containers: [{name: app, image: "registry.k8s.io/autoscaling/cluster-autoscaler:v1.36.0"}]
 `
 
-// budgeted is a Deployment of which a tenth may be missing.
+// budgeted returns a Deployment with a budget that lets a tenth of its pods be unavailable.
 func budgeted(name string, replicas int) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -86,8 +86,8 @@ spec: {maxUnavailable: 10%%, selector: {matchLabels: {app: %[1]s}}}
 `, name, replicas)
 }
 
-// Three groups with 30 nodes are left for pools and taken up again, by commands that are killed at any moment: no
-// budget is broken, no pod waits longer than a node boots.
+// A cluster moves from three groups with 30 nodes to pools and back, by commands that are killed at random moments:
+// no budget is violated, and no pod waits longer than a node takes to boot.
 func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 	t.Parallel()
 	const boot = 5 * time.Second
@@ -104,7 +104,9 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 	kills := 0
 	random := rand.New(rand.NewPCG(7, 7))
 	for _, step := range []string{"observed", "closed", "drained", "emptied"} {
-		kills += c.throughKills(random, step, "migrate", "next")
+		n := c.throughKills(random, step, "migrate", "next")
+		t.Logf("%d kills before the step %q", n, step)
+		kills += n
 		if s := c.standing(); s.Step != step {
 			t.Fatalf("after the step %s it is at %q", step, s.Step)
 		}
@@ -138,8 +140,8 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 	}
 }
 
-// foretold makes pools of the groups with wider types, and returns what the report says that the pods will cost a month
-// there.
+// foretold migrates the groups to pools with more instance types, and returns the monthly cost that the report
+// predicts.
 func (c *cluster) foretold(today float64) float64 {
 	c.t.Helper()
 	out, err := c.run("migrate", "--from-cluster", "--from-aws", "--cluster-name", "nodeless", "--widen", "--apply", "-o",
@@ -153,7 +155,7 @@ func (c *cluster) foretold(today float64) float64 {
 			}
 		}
 	}
-	if at := strings.Index(out, "\n{"); at > 0 { // warnings come before
+	if at := strings.Index(out, "\n{"); at > 0 { // warnings are printed first
 		out = out[at:]
 	}
 	if err := cmp.Or(err, json.Unmarshal([]byte(out), &report)); err != nil {
@@ -167,11 +169,11 @@ func (c *cluster) foretold(today float64) float64 {
 	return b.Then[len(b.Then)-1].DollarsPerMonth
 }
 
-// brownfield makes the groups and the workloads, and returns what the nodes cost a month.
+// brownfield creates the groups and the workloads, and returns the nodes' monthly cost.
 func (c *cluster) brownfield(scaling *autoscaling.Client) float64 {
 	c.t.Helper()
 	ctx, managed := context.Background(), eks.NewFromConfig(c.aws)
-	c.kubectl("delete", "nodepool", "general-purpose") // the pools are those that the groups become
+	c.kubectl("delete", "nodepool", "general-purpose") // so that the only pools are those of the groups
 	ids := c.subnets(ctx)
 	for _, name := range []string{"web", "batch"} {
 		_, err := managed.CreateNodegroup(ctx, &eks.CreateNodegroupInput{
@@ -202,7 +204,7 @@ func (c *cluster) brownfield(scaling *autoscaling.Client) float64 {
 	return c.standing().OnGroups
 }
 
-// selfManaged makes a group of ten with the launch template of a managed one.
+// selfManaged creates a group of ten with the launch template of a managed one.
 func (c *cluster) selfManaged(ctx context.Context, scaling *autoscaling.Client, subnets []string) {
 	c.t.Helper()
 	found, err := c.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{Filters: []ec2types.Filter{
@@ -234,7 +236,7 @@ func (c *cluster) groupInstances(scaling *autoscaling.Client) int {
 	return n
 }
 
-// standing is what `nodeless migrate status -o json` prints.
+// standing is the output of `nodeless migrate status -o json`.
 type standing struct {
 	Step     string  `json:"step"`
 	OnGroups float64 `json:"groupsDollarsPerMonth"`
@@ -251,8 +253,8 @@ func (c *cluster) standing() standing {
 	return s
 }
 
-// throughKills runs a command that is killed after a random time, ever later, until it ends by itself; another kill may
-// have come too late. It returns how often it was killed.
+// throughKills runs a command again and again, killing it after a random and on average ever longer time, until it
+// completes. A kill may also come too late, after the step was completed. It returns the number of kills.
 func (c *cluster) throughKills(random *rand.Rand, step string, args ...string) int {
 	c.t.Helper()
 	for kills := range 80 {
@@ -277,7 +279,7 @@ func (c *cluster) throughKills(random *rand.Rand, step string, args ...string) i
 	return 0
 }
 
-// onNodes counts the running pods, but those of DaemonSets, on nodes of groups and of pools.
+// onNodes counts the running pods, except those of DaemonSets, on nodes of groups and of pools.
 func (c *cluster) onNodes() map[string]int {
 	c.t.Helper()
 	var pods corev1.PodList
@@ -303,7 +305,7 @@ func (c *cluster) onNodes() map[string]int {
 	return out
 }
 
-// watchMove watches budgets and waiting pods until the function that it returns is called.
+// watchMove watches budgets and pending pods until the returned function is called.
 func (c *cluster) watchMove(boot time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup

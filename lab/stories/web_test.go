@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// needBrowser skips where there is no browser, or fails if there has to be one.
+// needBrowser skips the test if there is no browser, or fails it if one is required.
 func needBrowser(t *testing.T) {
 	t.Helper()
 	_, err := exec.LookPath("chromium")
@@ -31,7 +31,7 @@ func needBrowser(t *testing.T) {
 	}
 }
 
-// fetch is the answer at an address to somebody with the page's token.
+// fetch gets a URL with the page's token.
 func (c *cluster) fetch(url string) (int, http.Header, string, error) {
 	resp, err := c.ask(context.Background(), url)
 	if err != nil {
@@ -51,9 +51,9 @@ func (c *cluster) ask(ctx context.Context, url string) (*http.Response, error) {
 	return http.DefaultClient.Do(req)
 }
 
-// Somebody opens the page that up names: it follows the cluster, says why a pod waits, and can be asked without script.
+// A user opens the page that up names: it follows the cluster, says why a pod waits, and works without JavaScript.
 func TestThePageShowsTheCluster(t *testing.T) {
-	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0", "--addons") // the VPC CNI is one
+	c := up(t, "--boot-time", "1s", "--page", "127.0.0.1:0", "--addons") // the VPC CNI is an add-on
 	c.apply(wants)
 	c.wantPods(2*time.Minute, "default", "web", 12)
 	link := c.Session.Page
@@ -117,7 +117,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	}
 }
 
-// whatIf asks the page what would be if.
+// whatIf asks the page a what-if question.
 func (c *cluster) whatIf(page, question string) (int, string, error) {
 	req, err := http.NewRequest(http.MethodPost, page+"api/whatif", strings.NewReader(question))
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *cluster) whatIf(page, question string) (int, string, error) {
 	return resp.StatusCode, string(text), err
 }
 
-// wantNoGhosts deletes a pod that waits and creates it again: the page has it no more, and then once.
+// wantNoGhosts deletes a pending pod and creates it again: the page drops it, and then shows it once.
 func (c *cluster) wantNoGhosts(page string) {
 	c.t.Helper()
 	shown := func(times int) func() error {
@@ -153,7 +153,7 @@ func (c *cluster) wantNoGhosts(page string) {
 	c.eventually(time.Minute, shown(1))
 }
 
-// firstEvent is the first line of a stream.
+// firstEvent returns the first line of a stream.
 func (c *cluster) firstEvent(url string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -165,7 +165,7 @@ func (c *cluster) firstEvent(url string) (string, error) {
 	return bufio.NewReader(resp.Body).ReadString('\n')
 }
 
-// web serves the page of the cluster until the test ends, and returns the link that is printed.
+// web serves the cluster's page until the test ends, and returns the link that it prints.
 func (c *cluster) web(listen string) string {
 	c.t.Helper()
 	cmd := exec.Command(binary, "web", "--listen", listen)
@@ -189,7 +189,7 @@ func (c *cluster) web(listen string) string {
 	return ""
 }
 
-// wantALogin serves the page to everybody: it asks for a token, and shows what its owner may list.
+// wantALogin serves the page on all interfaces: it requires a token, and shows what the token's owner may list.
 func (c *cluster) wantALogin() {
 	c.t.Helper()
 	if text, err := c.run("kubectl", "create", "serviceaccount", "looker"); err != nil {
@@ -198,7 +198,7 @@ func (c *cluster) wantALogin() {
 	token := strings.TrimSpace(c.kubectl("create", "token", "looker"))
 	_, port, _ := strings.Cut(strings.TrimPrefix(c.web("0.0.0.0:0"), "https://"), ":")
 	at := "https://127.0.0.1:" + strings.TrimSuffix(port, "/") + "/lite"
-	// the certificate is its own
+	// the certificate is self-signed
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ask := func(token string) (int, string) {
 		req, _ := http.NewRequest(http.MethodGet, at, nil)
@@ -225,7 +225,7 @@ func (c *cluster) wantALogin() {
 	if text, err := c.runIn(printed, "kubectl", "apply", "-f", "-"); err != nil {
 		c.t.Fatalf("%v: %s", err, text)
 	}
-	// the API server learns of it a moment later; about a new token the page remembers nothing
+	// The API server learns of it a moment later; the page has nothing cached for a new token.
 	c.eventually(time.Minute, func() error {
 		status, text := ask(strings.TrimSpace(c.kubectl("create", "token", "looker")))
 		if status != http.StatusOK || !strings.Contains(text, "default/huge") {
@@ -235,9 +235,10 @@ func (c *cluster) wantALogin() {
 	})
 }
 
-// Whoever would open the page of a cluster on this machine to the world is told what that would mean, and what to do;
-// so is who gives half a certificate.
+// A user who would expose the page of a cluster on this machine to the world is told what that means and what to do;
+// so is a user who gives only half of a certificate.
 func TestThePageIsForThisMachineAlone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		says string
@@ -255,7 +256,7 @@ func TestThePageIsForThisMachineAlone(t *testing.T) {
 	}
 }
 
-// kubeconfigOfNobody leads to a cluster that is not there.
+// kubeconfigOfNobody returns a kubeconfig of a cluster that does not exist.
 func kubeconfigOfNobody(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "config")

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// waiting is a pod that no node can take.
+// waiting is a pod that fits no node.
 type waiting struct {
 	name  string
-	pool  string // that it wants; "" = any
+	pool  string // the pool that it selects; "" = any
 	spec  string // lines of its spec beside the container
 	ask   string // requests; default cpu: 500m
 	ports string
-	also  string   // manifests that are there before it
+	also  string   // manifests that are applied before it
 	flags []string // of the question
-	// rule is the one in the way, change what the smallest change that helps says, "" if there is none.
+	// rule is the blocking rule. change is the text of the smallest change that helps, "" if there is none.
 	rule, change string
-	// fix makes the change where it is no edit of one object, for which the answer has a command.
+	// fix makes the change if it is more than an edit of one object, for which the answer has a command.
 	fix func(c *cluster)
-	// low: another pod may push it aside while that has no place yet.
+	// low marks a pod that another one may preempt before that one has a node.
 	low bool
 }
 
-// manifest is the pod.
+// manifest returns the pod's manifest.
 func (w *waiting) manifest() string {
 	spec, ask := w.spec, w.ask
 	if ask == "" {
@@ -50,8 +50,8 @@ spec:
 `, w.name, w.ports, ask, limits, strings.ReplaceAll(spec, "\n", "\n  "))
 }
 
-// For each rule that can keep a pod from a machine: what is said, word by word, and that the change which is named,
-// made, places the pod.
+// For each rule that can keep a pod off a node: the answer, word for word, and that making the change it names gets
+// the pod a node.
 func TestWhyPodsWait(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--priority-cutoff", "-100").in(t, "waiting")
@@ -62,7 +62,7 @@ func TestWhyPodsWait(t *testing.T) {
 	}
 	c.apply(whyPools + "---" + badClass("unready", "al2023@latest", "no-such-cluster"))
 	c.wantCondition("nodepool", "unready", "NodeClassReady", "subnetSelectorTerms")
-	const alone = 2 // they run before the others come: else one that wants to be without them takes their machine
+	const alone = 2 // these run before the others: otherwise a pod that avoids them takes their node
 	var before, first, others []string
 	for i, w := range whyWaiting {
 		if w.also != "" {
@@ -107,18 +107,18 @@ func TestWhyPodsWait(t *testing.T) {
 	t.Run("the changes are made", func(t *testing.T) { c.as(t).changesStory(commands) })
 }
 
-// as is the cluster for a test within the test.
+// as returns the cluster for a test within the test.
 func (c *cluster) as(t testing.TB) *cluster {
 	inner := *c
 	inner.t = t
 	return &inner
 }
 
-// waitingStory asks about a pod that waits, and gives the command that makes the smallest change.
+// waitingStory asks about a pending pod, and returns the command that makes the smallest change.
 func (c *cluster) waitingStory(w *waiting) string {
 	question := append([]string{"pod/" + w.name, "-n", "waiting"}, w.flags...)
 	out := c.why(question...)
-	if w.rule == "Capacity" { // the cloud has to be asked before it is known
+	if w.rule == "Capacity" { // it is known only after the cloud was called
 		c.eventually(time.Minute, func() error {
 			if out = c.why(question...); fact(out, "next retry") == "" {
 				return errors.New(out)

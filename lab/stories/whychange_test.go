@@ -23,7 +23,8 @@ spec:
       containers: [{name: app, image: nginx, resources: {requests: {cpu: 10m}}}]
 `
 
-// deploymentStory asks about a pod that others will be made like: its Deployment has to be changed.
+// deploymentStory asks about a pod of a Deployment: the Deployment has to be changed, or its next pods are like this
+// one.
 func (c *cluster) deploymentStory() string {
 	pod := strings.TrimSpace(c.kubectl("-n", "waiting", "get", "pods", "-l", "app=shop", "-o",
 		"jsonpath={.items[0].metadata.name}"))
@@ -44,7 +45,7 @@ func (c *cluster) deploymentStory() string {
 	return fact(out, "command")
 }
 
-// do runs a command as it was told, in a shell where kubectl is ours.
+// do runs a command as printed, in a shell where kubectl is ours.
 func (c *cluster) do(command string) error {
 	cmd := exec.Command("bash", "-e", "-o", "pipefail", "-c",
 		`kubectl() { "`+absolute(c.t, binary)+`" kubectl "$@"; }; `+command)
@@ -55,8 +56,8 @@ func (c *cluster) do(command string) error {
 	return nil
 }
 
-// changesStory makes every change that was named, with the command that was named if there is one: each pod gets its
-// place.
+// changesStory makes every change that was named, with the command that was named if there is one: each pod gets a
+// node.
 func (c *cluster) changesStory(commands map[string]string) {
 	changed := []string{"shop"}
 	all, last := []func() error{func() error { return c.do(commands["shop"]) }}, []*waiting{}
@@ -86,7 +87,8 @@ func (c *cluster) changesStory(commands map[string]string) {
 		!strings.Contains(placed, "node costs") {
 		c.t.Errorf("of a pod that has its place:\n%s", placed)
 	}
-	// arch was deleted and made again under its name: what was said and decided of the first is not said of the second.
+	// arch was deleted and recreated with the same name: what was reported and decided for the first pod is not
+	// reported for the second.
 	for text := range strings.SplitSeq(c.why("pod/arch", "-n", "waiting"), "\n") {
 		if strings.Contains(text, "s390x") {
 			c.t.Errorf("of a pod that was made again it is said: %s", text)

@@ -11,7 +11,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// departed is a machine that goes for some reason, in a pool and a namespace of its own of that name.
+// departed is a node that is removed for some reason, in a pool and a namespace of that name.
 type departed struct {
 	name        string
 	annotations string // of the pool
@@ -19,7 +19,7 @@ type departed struct {
 	types       string // of the pool; default m5.large
 	spot        bool
 	static      bool
-	why         string // the reason, as it is said when it is gone
+	why         string // the reason as reported once it is removed
 	leave       func(c *cluster, claim *karpv1.NodeClaim)
 }
 
@@ -74,7 +74,8 @@ var whyDeparted = []departed{
 	},
 }
 
-// departures makes a machine go for each of the reasons, and gives the names of their Nodes when they are gone.
+// departures causes the removal of a node for each of the reasons, waits until they are removed, and returns the
+// names of their Nodes.
 func (c *cluster) departures() []string {
 	var manifests []string
 	for _, d := range whyDeparted {
@@ -90,7 +91,7 @@ func (c *cluster) departures() []string {
 	var nodes []string
 	for _, d := range whyDeparted {
 		var claim karpv1.NodeClaim
-		c.eventually(2*time.Minute, func() error { // one that expires may have another beside it already
+		c.eventually(2*time.Minute, func() error { // a node that expires may already have its replacement beside it
 			if n := c.ready(d.name, "web"); n != 1 {
 				return fmt.Errorf("%d pods of %s are ready", n, d.name)
 			}

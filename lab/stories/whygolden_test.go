@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// varying are the parts of an answer that differ from run to run, and what stands for them in golden files.
+// varying are the parts of an answer that differ from run to run, and their placeholders in golden files.
 var varying = []struct {
 	part *regexp.Regexp
 	by   string
@@ -27,12 +27,12 @@ var varying = []struct {
 	{regexp.MustCompile(`\b(\d+[dhms])+ (ago|old|after)\b`), "AGE $2"},
 	{regexp.MustCompile(`are (\d+[dhms])+ old and may be gone before what their moves cost is saved again, in (\d+[dhms])+`), "are AGE old and may be gone before what their moves cost is saved again, in AGE"},
 	{regexp.MustCompile(`us-west-2[a-d]\b`), "ZONE"},
-	{regexp.MustCompile(`spot in (\S+) at \$[0-9.]+/h`), "spot in $1 at $$PRICE/h"}, // the market moves
+	{regexp.MustCompile(`spot in (\S+) at \$[0-9.]+/h`), "spot in $1 at $$PRICE/h"}, // the market price changes
 	{regexp.MustCompile(`-?\$\d+\.\d{4} so far`), "$$SUM so far"},
 }
 
-// scrubbed is an answer without what differs from run to run: events, what was decided lately, what kube-scheduler
-// says, how many machines there are.
+// scrubbed returns an answer without what differs from run to run: events, recent decisions, kube-scheduler's
+// messages, the number of nodes.
 func scrubbed(text string) string {
 	var out []string
 	dropped := false
@@ -42,7 +42,7 @@ func scrubbed(text string) string {
 			strings.HasPrefix(line, " kube-scheduler ") || strings.HasPrefix(line, " existing nodes "):
 			dropped = true
 			continue
-		case dropped && strings.HasPrefix(line, "  "): // goes on with what was dropped
+		case dropped && strings.HasPrefix(line, "  "): // continues a dropped line
 			continue
 		}
 		dropped = false
@@ -54,7 +54,7 @@ func scrubbed(text string) string {
 	return strings.Join(out, "\n") + "\n"
 }
 
-// why asks, and fails the test if there is no answer.
+// why runs why, and fails the test if there is no answer.
 func (c *cluster) why(args ...string) string {
 	c.t.Helper()
 	out, err := c.run(append([]string{"why"}, args...)...)
@@ -86,13 +86,13 @@ func wantGolden(t *testing.T, name, answer string) {
 	}
 }
 
-// whyGolden asks, and compares the answer with testdata/why/NAME.txt.
+// whyGolden runs why, and compares the answer with testdata/why/NAME.txt.
 func (c *cluster) whyGolden(name string, question ...string) {
 	c.t.Helper()
 	wantGolden(c.t.(*testing.T), name, c.why(question...))
 }
 
-// answerOf is what `why -o json` says, as far as the tests look at it.
+// answerOf is the part of the output of `why -o json` that the tests check.
 type answerOf struct {
 	Verdict, Summary string
 	Reason           struct{ Pools []struct{ Pool, Rule string } }
@@ -119,7 +119,7 @@ func (c *cluster) whyJSON(args ...string) (a answerOf) {
 	return a
 }
 
-// fact is what an answer says under a label.
+// fact returns the text of an answer's line with the label.
 func fact(answer, label string) string {
 	for _, line := range strings.Split(answer, "\n") {
 		if text, ok := strings.CutPrefix(strings.TrimSpace(line), label+" "); ok {

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// hadToLeave is the line with the pods of a machine that went: where somebody else took it, they may have left before
-// that was seen.
+// hadToLeave is the line with the evicted pods of a removed node: if something else removed it, they may have been
+// deleted before the eviction was recorded.
 var hadToLeave = regexp.MustCompile(`(?m)^ evicted .*\n`)
 
-// decisions are what `nodeless decisions -o json` says, as far as the tests look at it.
+// decisions is the part of the output of `nodeless decisions -o json` that the tests check.
 type decisions struct {
 	Items []struct {
 		ID, Kind, Method, Why string
@@ -23,7 +23,7 @@ type decisions struct {
 	}
 }
 
-// told are the decisions about a pool as words, such as "Launch Ready".
+// told returns the decisions about a pool as words, such as "Launch Ready".
 func (c *cluster) told(pool string) string {
 	c.t.Helper()
 	out, err := c.run("decisions", "nodepool/"+pool, "-o", "json")
@@ -41,7 +41,7 @@ func (c *cluster) told(pool string) string {
 			words = append(words, i.Method)
 		}
 		for _, o := range i.Outcomes {
-			if o.What != "Asked" { // the machine may be gone before the loop says so
+			if o.What != "Asked" { // the node may be gone before the controller reports this
 				words = append(words, o.What)
 			}
 		}
@@ -50,9 +50,9 @@ func (c *cluster) told(pool string) string {
 	return strings.Join(lines, "\n")
 }
 
-// A machine is launched for a pod, replaced by a cheaper one when that pod goes, and the cheaper one goes when nobody
-// needs it. When all of them are gone, the events too, and the controller is another process, `why` says of each what
-// was decided and why.
+// A node is launched for a pod, replaced by a cheaper one when that pod is deleted, and the cheaper one is removed
+// when it is no longer needed. When all of them and their events are gone and the controller was restarted, `why`
+// still says for each what was decided and why.
 func TestWhyWhatIsGone(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--feature-gates", "StaticCapacity=true")
@@ -104,7 +104,8 @@ func TestWhyWhatIsGone(t *testing.T) {
 	}
 }
 
-// savingsStory adds up: the first machine would cost $0.386192 an hour with its volume, the second one was cheaper and is gone too.
+// savingsStory checks the savings: the first node would cost $0.386192 an hour with its volume, the second one was
+// cheaper and is gone too.
 func (c *cluster) savingsStory() {
 	out, err := c.run("savings", "-o", "json")
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *cluster) savingsStory() {
 	}
 }
 
-// decisionsStory lists them in every form, and says what is wrong with bad questions.
+// decisionsStory lists decisions in every format, and checks the errors of bad requests.
 func (c *cluster) decisionsStory(pod string) {
 	for args, want := range map[string]string{
 		"decisions":                             "Underutilized",

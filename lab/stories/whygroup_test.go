@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Nodes that would be replaced together say so, name what they wait for and until when; and it comes true.
+// Nodes that would be replaced together say so, and name what they wait for and until when. Then exactly that
+// happens.
 func TestWhyNodesOfAGroupStay(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s")
@@ -17,8 +18,8 @@ func TestWhyNodesOfAGroupStay(t *testing.T) {
 	c.budgetStory()
 }
 
-// growing makes a pool whose pods come one after the other, each on a small node of its own, though a larger one for
-// all costs less.
+// growing creates a pool whose pods arrive one after another, each on a small node of its own, though a larger node
+// for all of them costs less.
 func (c *cluster) growing(name, disruption, types string, pods int) {
 	c.t.Helper()
 	c.kubectl("create", "namespace", name)
@@ -33,9 +34,10 @@ func (c *cluster) growing(name, disruption, types string, pods int) {
 	if got := len(c.poolClaims(name)); got != pods {
 		c.t.Fatalf("%d nodes of pool %s, want one for each of %d pods", got, name, pods)
 	}
+	c.kubectl("wait", "--for=condition=Initialized", "--timeout=1m", "nodeclaims", "-l", "karpenter.sh/nodepool="+name)
 }
 
-// groupStory asks about one of the nodes: it names the others, what they wait for, and until when.
+// groupStory asks about one of the nodes: the answer names the others, what they wait for, and until when.
 func (c *cluster) groupStory() (until time.Time) {
 	c.t.Helper()
 	node, _ := c.whereIs("group")
@@ -54,7 +56,7 @@ func (c *cluster) groupStory() (until time.Time) {
 	return until
 }
 
-// groupGoes waits for the one node that comes in the place of seven: not before it was said to, and not much later.
+// groupGoes waits for the node that replaces the seven: not before the announced time, and not much later.
 func (c *cluster) groupGoes(until time.Time) {
 	c.t.Helper()
 	c.eventually(time.Until(until)+3*time.Minute, func() error {
@@ -62,7 +64,7 @@ func (c *cluster) groupGoes(until time.Time) {
 		if len(claims) != 1 || claims[0].Labels["node.kubernetes.io/instance-type"] != "m5.2xlarge" {
 			return fmt.Errorf("%d nodes", len(claims))
 		}
-		const atMost = time.Minute + 20*time.Second // that pods only get older is looked at once a minute
+		const atMost = time.Minute + 20*time.Second // changes by pods' age alone are checked once a minute
 		if late := claims[0].CreationTimestamp.Sub(until); late < -time.Second || late > atMost {
 			c.t.Errorf("it was said until %s, and the new node was asked for %s later", until, late)
 		}
@@ -70,8 +72,8 @@ func (c *cluster) groupGoes(until time.Time) {
 	})
 }
 
-// budgetStory asks about a node whose group may not go together: the budget is named, and after it is changed it is
-// in the way no more.
+// budgetStory asks about a node whose group may not be removed together: the answer names the budget, which no longer
+// blocks once it is changed.
 func (c *cluster) budgetStory() {
 	c.t.Helper()
 	node, _ := c.whereIs("few")

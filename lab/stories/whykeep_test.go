@@ -6,24 +6,25 @@ import (
 	"time"
 )
 
-// kept is a machine that stays, in a pool and a namespace of its own of that name.
+// kept is a node that is not removed, in a pool and a namespace of that name.
 type kept struct {
 	name        string
 	disruption  string // of the pool
 	annotations string // of the pool
-	replicas    bool   // it is a static pool of one machine
+	replicas    bool   // it is a static pool of one node
 	spot        bool
 	types       string // of the pool; default m5.large
-	ballast     string // requests of a pod that had the machine launched, and has gone since
+	ballast     string // requests of a pod for which the node was launched, and which has been deleted since
 	cpu         string // of the pod that stays; default 1500m
-	job         bool   // which is a Job's
+	job         bool   // the pod is a Job's
 	also        string
 	rule        string // of the first blocker
-	clears      string // how it does
+	clears      string // when it stops blocking
 	before      func(c *cluster, node, pod string)
 }
 
-// dearMachine had an m5.2xlarge launched, by its memory; now a c5.2xlarge would do, which saves a tenth.
+// dearMachine is launched as an m5.2xlarge, for the ballast's memory. Afterwards a c5.2xlarge would do, which saves a
+// tenth.
 const dearMachine, dearBallast, dearCPU = "m5.2xlarge, c5.2xlarge", "1000m, memory: 20Gi", "5000m"
 
 var whyKept = []kept{
@@ -106,7 +107,7 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 	},
 }
 
-// pool is the machine's NodePool.
+// pool returns the node's NodePool.
 func (k *kept) pool() string {
 	out := strings.Replace(pool(k.name, k.disruption), "{name: "+k.name+"}",
 		fmt.Sprintf("{name: %s, annotations: {%s}}", k.name, k.annotations), 1)
@@ -122,7 +123,7 @@ func (k *kept) pool() string {
 	return out
 }
 
-// web is what runs on it.
+// web returns what runs on it.
 func (k *kept) web() string {
 	cpu := k.cpu
 	if cpu == "" {
@@ -149,7 +150,8 @@ spec:
 `, k.name, cpu)
 }
 
-// keptMachines makes all of them: first those that a ballast needs, which then goes.
+// keptMachines creates all of them: first the pools, with the ballast of those that have one, which is deleted
+// afterwards.
 func (c *cluster) keptMachines() {
 	first, then := "", ""
 	for _, k := range whyKept {

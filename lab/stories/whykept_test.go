@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// For each reason for which a machine is kept: what is said, word by word, and when it clears; then of one that goes,
-// and of one that is gone.
+// For each reason for which a node is kept: the answer, word for word, and when the reason ends. Then the same for a
+// node that is being removed, and for one that is gone.
 func TestWhyMachinesStayAndGo(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "0s", "--feature-gates", "StaticCapacity=true")
@@ -34,7 +34,7 @@ func TestWhyMachinesStayAndGo(t *testing.T) {
 	t.Run("names that nobody has", func(t *testing.T) { c.as(t).misspelledStory() })
 }
 
-// whereIs is the pod of a story and its node.
+// whereIs returns the pod of a story and its node.
 func (c *cluster) whereIs(namespace string) (node, pod string) {
 	var pods corev1.PodList
 	if err := c.List(context.Background(), &pods, client.InNamespace(namespace)); err != nil || len(pods.Items) == 0 {
@@ -61,8 +61,8 @@ func (c *cluster) keptStory(k *kept) {
 	wantGolden(c.t.(*testing.T), "node-"+k.name, andThenTooYoung.ReplaceAllString(c.why("node/"+node), ""))
 }
 
-// andThenTooYoung is the line of a further reason that goes by itself with the minutes: on a busy machine it may
-// have, when the machine is asked about.
+// andThenTooYoung is the line about a further reason that ends with time: on a busy machine it may have ended when
+// why runs.
 var andThenTooYoung = regexp.MustCompile(`(?m)^ and then +its pods are .*\n`)
 
 func (c *cluster) strangerStory() {
@@ -79,7 +79,7 @@ func (c *cluster) strangerStory() {
 	c.whyGolden("node-stranger", "node/stranger")
 }
 
-// startingStory asks about a machine on which something has to be done before pods may run there.
+// startingStory asks about a node that has a startup taint.
 func (c *cluster) startingStory() {
 	c.kubectl("create", "namespace", "starting")
 	p := strings.Replace(pool("starting", "{consolidateAfter: Never}"), "      taints:",
@@ -102,7 +102,8 @@ func (c *cluster) startingStory() {
 	c.whyGolden("pod-starting", "pod/"+pod, "-n", "starting")
 }
 
-// goingStory deletes a NodeClaim on whose machine a pod must not be disrupted: it goes, and waits for it.
+// goingStory deletes the NodeClaim of a node with a pod that must not be disrupted: the node is being removed, and
+// waits for the pod.
 func (c *cluster) goingStory(name string) {
 	node, pod := c.whereIs(name)
 	claim := c.poolClaims(name)[0].Name
@@ -131,7 +132,7 @@ func (c *cluster) goingStory(name string) {
 	})
 }
 
-// misspelledStory asks for what is not there.
+// misspelledStory asks for objects and options that do not exist.
 func (c *cluster) misspelledStory() {
 	for question, want := range map[string][]string{
 		"nodepool/yuong":               {"nodepool yuong not found", "did you mean young"},

@@ -17,13 +17,13 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// looker is somebody with a kubeconfig of their own.
+// looker is a user with a kubeconfig of their own.
 type looker struct {
 	*cluster
 	kubeconfig string
 }
 
-// looker makes a service account, and a kubeconfig with its token.
+// looker creates a service account, and a kubeconfig with its token.
 func (c *cluster) looker(name string) *looker {
 	c.t.Helper()
 	c.kubectl("-n", "look", "create", "serviceaccount", name)
@@ -31,7 +31,7 @@ func (c *cluster) looker(name string) *looker {
 	return c.lookerWith(name, func(user *clientcmdapi.AuthInfo, _ *clientcmdapi.Cluster) { user.Token = token })
 }
 
-// lookerWith is a kubeconfig like the cluster's, but for what is changed.
+// lookerWith returns a user with a kubeconfig like the cluster's, apart from a change.
 func (c *cluster) lookerWith(name string, change func(*clientcmdapi.AuthInfo, *clientcmdapi.Cluster)) *looker {
 	c.t.Helper()
 	cfg, err := clientcmd.LoadFromFile(c.Session.Kubeconfig)
@@ -49,7 +49,7 @@ func (c *cluster) lookerWith(name string, change func(*clientcmdapi.AuthInfo, *c
 	return l
 }
 
-// asks runs a command with the looker's kubeconfig. One that waits for ever is an error.
+// asks runs a command with the looker's kubeconfig. A command that hangs is an error.
 func (l *looker) asks(question string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -60,7 +60,7 @@ func (l *looker) asks(question string) (string, error) {
 	return string(out), errors.Join(err, ctx.Err())
 }
 
-// wantAnswer is what a question gives, with these words in it.
+// wantAnswer checks that a question succeeds with these words in its answer, which it returns.
 func (l *looker) wantAnswer(question string, words ...string) string {
 	l.t.Helper()
 	out, err := l.asks(question)
@@ -73,7 +73,7 @@ func (l *looker) wantAnswer(question string, words ...string) string {
 	return out
 }
 
-// wantRefusal is that a question ends in an error with these words.
+// wantRefusal checks that a question fails with these words in its error.
 func (l *looker) wantRefusal(question string, words ...string) {
 	l.t.Helper()
 	out, err := l.asks(question)
@@ -85,7 +85,7 @@ func (l *looker) wantRefusal(question string, words ...string) {
 	}
 }
 
-// wroteNothing reads the API server's own log of what the service accounts asked of it.
+// wroteNothing checks, in the API server's audit log, that the service accounts only sent reads.
 func wroteNothing(t *testing.T, audit string) {
 	f, err := os.Open(audit)
 	if err != nil {

@@ -1,7 +1,7 @@
 package stories
 
-// whyPools are the pools that the pods meet, each with what makes it refuse, and the classes of priority that some of
-// them have.
+// whyPools are the pools for the pods, each with what makes it refuse them, and the priority classes of some of the
+// pods.
 const whyPools = `
 apiVersion: scheduling.k8s.io/v1
 kind: PriorityClass

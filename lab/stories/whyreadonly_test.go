@@ -12,7 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// whyLooking are a pod that no node can take, one that could have a machine, and somebody else's Node.
+// whyLooking are a pod that fits no node, one that could get a node, and somebody else's Node.
 const whyLooking = `
 apiVersion: v1
 kind: Pod
@@ -62,8 +62,8 @@ spec:
       - {key: karpenter.k8s.aws/instance-family, operator: In, values: [m5]}
 `
 
-// A control plane on which no controller runs, first with the kinds of Karpenter, then without. Service accounts that
-// may look get answers, those that may not are told what is lacking, and nobody writes anything.
+// A control plane without a controller, first with Karpenter's kinds, then without. Service accounts that may read
+// get answers, those that may not are told what they lack, and nothing is written.
 func TestWhyWhereNoControllerRuns(t *testing.T) {
 	t.Parallel()
 	audit := filepath.Join(t.TempDir(), "audit.log")
@@ -86,7 +86,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		t.Fatalf("rbac: %v\n%s", err, role)
 	}
 	c.apply(role)
-	c.eventually(time.Minute, func() error { // the API server learns of roles by and by
+	c.eventually(time.Minute, func() error { // the API server learns of roles with a delay
 		for _, l := range []*looker{viewer, half} {
 			if out, err := l.asks("why pod/huge -n look --partial"); err != nil {
 				return fmt.Errorf("%w: %s", err, out)
@@ -115,7 +115,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	c.kubectl("delete", "nodepools,ec2nodeclasses", "--all", "--wait=false")
 	crds := strings.Fields(c.kubectl("get", "crds", "-o", "name"))
 	c.kubectl(append([]string{"delete", "--wait=false"}, crds...)...)
-	c.eventually(2*time.Minute, func() error { // the API server takes long to end kinds that nobody has asked for yet
+	c.eventually(2*time.Minute, func() error { // the API server takes long to remove kinds that were never requested
 		if left := c.kubectl("get", "crds", "-o", "name"); strings.Contains(left, "karpenter") ||
 			strings.Contains(left, "decisionlogs") {
 			return errors.New(left)
@@ -131,7 +131,7 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 		l.wantAnswer("why node/stranger --partial", "it belongs to no NodeClaim")
 		l.wantAnswer("plan --scale deployment/web=3 -n look --partial", "the cluster has no nodepools.karpenter.sh")
 	})
-	c.stop(syscall.SIGTERM) // the log is whole
+	c.stop(syscall.SIGTERM) // so that the log is complete
 	wroteNothing(t, audit)
 }
 
@@ -159,7 +159,7 @@ func (l *looker) mayLook() {
 	l.wantRefusal("why node/nobody", "node nobody not found")
 }
 
-// mayLookAtLess: what is lacking is said, and with --partial the rest is answered.
+// mayLookAtLess: the error says what is lacking, and with --partial the rest is answered.
 func (l *looker) mayLookAtLess() {
 	l.wantRefusal("why pod/huge -n look", "not allowed to list ", "nodeless rbac --view", "--partial")
 	l.wantRefusal("plan --scale deployment/web=3 -n look", "not allowed to list ", "--partial")
@@ -174,7 +174,7 @@ func (l *looker) mayLookAtLess() {
 	l.wantAnswer("plan --scale deployment/web=3 -n look --partial", "not allowed to list ")
 }
 
-// strangersStory is of kubeconfigs that are no longer good.
+// strangersStory uses kubeconfigs that are no longer valid.
 func (c *cluster) strangersStory() {
 	for name, want := range map[string]struct {
 		change func(*clientcmdapi.AuthInfo, *clientcmdapi.Cluster)

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// volumeIn is a volume in one zone, and the claim for it.
+// volumeIn returns a volume in one zone, and the claim for it.
 func volumeIn(name, zone string) string {
 	return volumeLike(name, zone, "ReadWriteOnce", "hostPath: {path: /data}")
 }
 
-// volumeLike is a volume of some kind, and the claim for it.
+// volumeLike returns a volume of some kind, and the claim for it.
 func volumeLike(name, zone, mode, source string) string {
 	affinity := ""
 	if zone != "" {
@@ -38,7 +38,7 @@ spec:
 `
 }
 
-// unprovisioned is a claim of a storage class that makes no volumes.
+// unprovisioned is a claim of a storage class that provisions no volumes.
 const unprovisioned = `
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -55,7 +55,7 @@ spec:
   resources: {requests: {storage: 1Gi}}
 `
 
-// diskIn is a volume of its class.
+// diskIn returns a volume of that class.
 func diskIn(zone string) string {
 	return `
 apiVersion: v1
@@ -74,7 +74,7 @@ const awayFromFirst = `affinity: {podAntiAffinity: {requiredDuringSchedulingIgno
 
 const besideFirst = `topologySpreadConstraints: [{maxSkew: 1, minDomains: 3, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: app, operator: In, values: [first, spread]}]}}]`
 
-// whyWaiting are pods, one for each rule that can keep a pod from a machine. The first of them runs: others look at it.
+// whyWaiting are pods, one for each rule that can keep a pod off a node. The first of them runs: others refer to it.
 var whyWaiting = []waiting{
 	{name: "first", pool: "zonal"},
 	{
@@ -168,7 +168,7 @@ spec:
 		flags: []string{"--priority-cutoff", "-100"}, rule: "Priority",
 		change: "would fit in pool general-purpose if its priority were -100 or higher",
 		fix: func(c *cluster) {
-			// it may have had room, and been pushed aside
+			// it may have had room, and have been preempted
 			c.kubectl("-n", "waiting", "delete", "pod", "priority", "--ignore-not-found")
 			c.apply((&waiting{
 				name: "priority", low: true, pool: "general-purpose",
@@ -225,7 +225,7 @@ spec:
 
 const nearNobodyRequired = `affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: nobody}}}]}}`
 
-// volumesOf is a pod with so many of manyVolumes, which nothing but pool gpu may take: two labels say so.
+// volumesOf returns the spec of a pod with n of manyVolumes, which only fits pool gpu: two labels say so.
 func volumesOf(n int) string {
 	var list []string
 	for i := range n {

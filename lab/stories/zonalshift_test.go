@@ -14,8 +14,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 )
 
-// While traffic is shifted away from a zone, no node is launched there: pods that may run elsewhere do, a pod that may
-// not waits, is told why, and gets its node when the shift ends.
+// While traffic is shifted away from a zone, no node is launched there. Pods that may run elsewhere do; a pod that
+// may not waits, is told why, and gets its node when the shift ends.
 func TestAZonalShift(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--boot-time", "1s")
@@ -77,7 +77,7 @@ func TestAZonalShift(t *testing.T) {
 	}
 }
 
-// inZone is a pod that may run in one zone.
+// inZone returns a pod that may run in one zone.
 func inZone(name, zone string) string {
 	return fmt.Sprintf(`
 apiVersion: v1

@@ -1,4 +1,4 @@
-// Package table prints measurements as Markdown with aligned columns, which documents take as it is.
+// Package table prints measurements as Markdown tables with aligned columns, ready to paste into documents.
 package table
 
 import (
@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// Table is a head and rows of as many cells. The first columns are texts, the others figures.
+// Table is a header and rows with the same number of cells. The first columns hold text, the others figures.
 type Table struct {
-	texts int // columns that are aligned to the left
+	texts int // the number of left-aligned columns
 	rows  [][]string
 }
 
-// New returns a table of which the first columns hold texts.
+// New returns a table whose first texts columns hold text.
 func New(texts int, head ...string) *Table { return &Table{texts: texts, rows: [][]string{head}} }
 
 // Add appends a row.
 func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
 
-// Len is the number of rows, without the head.
+// Len returns the number of rows, without the header.
 func (t *Table) Len() int { return len(t.rows) - 1 }
 
-// Print writes the table after an empty line.
+// Print writes an empty line and the table.
 func (t *Table) Print(w io.Writer) error {
 	width := make([]int, len(t.rows[0]))
 	for _, r := range t.rows {

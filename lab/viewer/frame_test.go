@@ -12,7 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// eks-node-viewer's own frame of the clusters that view/tui's BenchmarkFrame draws: `make bench-views` runs both.
+// The time of a frame of eks-node-viewer, for the clusters that view/tui's BenchmarkFrame draws: `make bench-views`
+// runs both.
 func BenchmarkFrame(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000} {
 		const podsEach = 30

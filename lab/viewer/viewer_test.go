@@ -1,5 +1,5 @@
-// Package  proves that eks-node-viewer reads the machines of Nodeless as it reads Karpenter's. It is a module of its
-// own, so that the viewer's dependencies stay out of the product.
+// Package viewer checks that eks-node-viewer reads the nodes of Nodeless as it reads Karpenter's. It is a module of
+// its own, so that the viewer's dependencies stay out of the product.
 package viewer
 
 import (

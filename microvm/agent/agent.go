@@ -1,6 +1,6 @@
 // Package agent represents an instance that has joined a cluster as a microVM host ("nodeless host"). It reports the
-// host's capacity and heartbeat (MicroVMHost), runs the pods it is given (MicroVM) and reports their statuses. Package
-// host runs the microVMs themselves; package remote is the controller's side.
+// host's capacity and heartbeat (MicroVMHost), runs the pods assigned to it (MicroVM) and reports their statuses.
+// Package host runs the microVMs themselves; package remote is the controller's side.
 package agent
 
 import (
@@ -30,7 +30,7 @@ type Options struct {
 	Host microvm.Host
 	// Kubelets says where Host serves kubelet APIs.
 	Kubelets microvm.KubeletEndpoints
-	// OverlayPort receives other hosts' packets for microVMs, encrypted by the public OverlayKey; 0: there is no overlay.
+	// OverlayPort receives other hosts' packets for microVMs, encrypted with the public OverlayKey; 0 means no overlay.
 	OverlayPort uint16
 	OverlayKey  string
 	// Every is the interval between heartbeats; default 5 s.
@@ -38,7 +38,7 @@ type Options struct {
 	Log   *slog.Logger // default: slog.Default
 }
 
-// Agent runs what the cluster gives to a host, and reports for it.
+// Agent runs the MicroVMs assigned to a host, and reports the host.
 type Agent struct {
 	reporter
 	cache cache.Cache
@@ -48,17 +48,17 @@ type Agent struct {
 	stopped map[string]int64 // the graces passed to Host.Stop, by ID
 }
 
-// scheme holds Kubernetes' kinds and Nodeless's own.
-var scheme = runtime.NewScheme()
+// kinds returns a scheme with the kinds of Kubernetes and Nodeless. It is built on first use, not at program start.
+var kinds = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(s))
+	utilruntime.Must(v1alpha1.AddToScheme(s))
+	return s
+})
 
-func init() {
-	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
-	utilruntime.Must(v1alpha1.AddToScheme(scheme))
-}
-
-// GetHost reads what the cluster has decided about a host.
+// GetHost reads the MicroVMHost of a host.
 func GetHost(ctx context.Context, cfg *rest.Config, name string) (*v1alpha1.MicroVMHost, error) {
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	c, err := client.New(cfg, client.Options{Scheme: kinds()})
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +80,16 @@ func New(o Options) (*Agent, error) {
 		reporter: r, queue: workqueue.New("microVM", clock.Real{}, r.o.Log), stopped: map[string]int64{},
 	}
 	a.cache, err = cache.New(o.REST, cache.Options{
-		Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		Scheme: kinds(), DefaultTransform: cache.TransformStripManagedFields(),
 		DefaultNamespaces: map[string]cache.Config{v1alpha1.HostNamespace(o.Name): {}},
 	})
 	return a, err
 }
 
-// workers is the number of microVMs worked on at a time.
+// workers is the number of microVMs reconciled at a time.
 const workers = 8
 
-// Run works until ctx is done or the cluster no longer accepts the host. MicroVMs keep running when it has returned.
+// Run runs the agent until ctx is done or the cluster rejects the host. MicroVMs keep running after it returns.
 func (a *Agent) Run(ctx context.Context) error {
 	changed := informer.Latest(func(vm client.Object) { a.queue.Add(vm.GetName()) })
 	if err := informer.Watch(ctx, a.cache, &v1alpha1.MicroVM{}, changed); err != nil {
@@ -117,5 +117,5 @@ func (a *Agent) Run(ctx context.Context) error {
 		})
 	})
 	wg.Go(func() { a.queue.Run(ctx, workers, a.microVM) })
-	return a.beat(ctx, func(v1alpha1.MicroVMHostSpec) {}) // the controller heeds it
+	return a.beat(ctx, func(v1alpha1.MicroVMHostSpec) {}) // the controller acts on the spec
 }

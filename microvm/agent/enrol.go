@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -20,17 +22,18 @@ import (
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm"
 )
 
 // Enrolment is what an administrator decides about a host.
 type Enrolment struct {
 	Host    string
-	PodCIDR string        // "" keeps the host's own, or chooses the first that no other host has
+	PodCIDR string        // "" keeps the host's current one, or chooses the first free one
 	TTL     time.Duration // of the token
 }
 
-// maxName is the length limit of a host's name: with the prefix, it is the name of a namespace.
+// maxName is the length limit of a host's name: a prefix and the name make up the name of a namespace.
 var maxName = validation.DNS1123LabelMaxLength - len(v1alpha1.HostNamespace(""))
 
 // check validates an enrolment.
@@ -40,26 +43,26 @@ func (e Enrolment) check() error {
 			strings.Join(wrong, "; "))
 	}
 	if e.TTL < 10*time.Minute {
-		return fmt.Errorf("a token is good for 10 minutes at least, not %s", e.TTL)
+		return fmt.Errorf("token lifetime %s: give at least 10m (--ttl)", e.TTL)
 	}
 	if e.PodCIDR == "" {
 		return nil
 	}
 	p, err := netip.ParsePrefix(e.PodCIDR)
 	if err != nil || !p.Addr().Is4() || p != p.Masked() || p.Bits() < blockBits || p.Bits() > 28 {
-		return fmt.Errorf("addresses of pods %q: give an IPv4 network of %d to 28 bits, such as 10.202.0.0/%d", e.PodCIDR,
-			blockBits, blockBits)
+		return fmt.Errorf("pod addresses %q: give an IPv4 CIDR with a prefix of /%d to /28, such as 10.202.0.0/%d",
+			e.PodCIDR, blockBits, blockBits)
 	}
 	return nil
 }
 
-// Enrol makes a host known to a cluster, or gives a known host another token. It returns the token with which the host
-// joins, once, within the TTL. An earlier unused token becomes invalid.
+// Enrol registers a host with a cluster, or issues another token for a registered host. It returns the token with
+// which the host joins: once, within the TTL. An earlier unused token becomes invalid.
 func Enrol(ctx context.Context, cfg *rest.Config, e Enrolment) (string, error) {
 	if err := e.check(); err != nil {
 		return "", err
 	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
+	c, err := client.New(cfg, client.Options{Scheme: kinds()})
 	if err != nil {
 		return "", err
 	}
@@ -110,47 +113,79 @@ func put(ctx context.Context, c client.Client, o client.Object) error {
 	return nil
 }
 
-// register creates the MicroVMHost and returns the addresses of its pods, which no other host has.
+// register creates the MicroVMHost if there is none, and returns the addresses of its pods, which no other host uses.
+// Of two hosts that are registered at the same time with the same addresses, one at least sees the other, withdraws and
+// chooses again.
 func (e Enrolment) register(ctx context.Context, c client.Client) (netip.Prefix, error) {
-	var none netip.Prefix
+	for {
+		own, taken, err := e.hosts(ctx, c)
+		if err != nil || own.IsValid() {
+			return own, err
+		}
+		block, err := e.block(taken)
+		if err != nil {
+			return block, err
+		}
+		host := &v1alpha1.MicroVMHost{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(e.Host), Name: e.Host},
+			Spec:       v1alpha1.MicroVMHostSpec{PodCIDR: block.String()},
+		}
+		if err := c.Create(ctx, host); err != nil {
+			return block, fmt.Errorf("create MicroVMHost %s: %w", e.Host, err)
+		}
+		_, taken, err = e.hosts(ctx, c)
+		if err == nil && !slices.ContainsFunc(taken, block.Overlaps) {
+			return block, nil
+		}
+		if failed := c.Delete(ctx, host); failed != nil {
+			return block, fmt.Errorf("delete MicroVMHost %s, whose pod addresses %s another host may have: %w", e.Host, block,
+				errors.Join(err, failed))
+		}
+		if err != nil {
+			return block, err
+		}
+		if err := clock.Sleep(ctx, clock.Real{}, rand.N(maxWithdrawal)); err != nil {
+			return block, err
+		}
+	}
+}
+
+// maxWithdrawal is the longest pause before a host that has withdrawn chooses addresses again. It is random: two hosts
+// that withdraw do not meet again.
+const maxWithdrawal = 2 * time.Second
+
+// hosts returns the pod addresses of the host, the zero prefix if it is not registered, and those of all others.
+func (e Enrolment) hosts(ctx context.Context, c client.Client) (own netip.Prefix, others []netip.Prefix, err error) {
 	var all v1alpha1.MicroVMHostList
 	if err := c.List(ctx, &all); err != nil {
-		return none, fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply "+
+		return own, nil, fmt.Errorf("list MicroVMHosts: %w; install the definitions: nodeless crds | kubectl apply "+
 			"--server-side -f -", err)
 	}
-	var taken []netip.Prefix
 	for _, h := range all.Items {
 		p, err := netip.ParsePrefix(h.Spec.PodCIDR)
 		switch {
 		case h.Namespace == v1alpha1.HostNamespace(e.Host) && h.Name == e.Host:
 			if h.Annotations[v1alpha1.AnnotationOwnHost] == "true" {
-				return none, fmt.Errorf("%s is the name of the machine on which the controller runs, a host already; "+
-					"choose another", e.Host)
+				return own, nil, fmt.Errorf("%s is the name of the machine on which the controller runs, which is already a "+
+					"host; choose another name", e.Host)
 			}
 			if e.PodCIDR != "" && e.PodCIDR != h.Spec.PodCIDR {
-				return none, fmt.Errorf("host %s has the addresses %s, and keeps them; delete namespace %s to begin anew", e.Host,
-					h.Spec.PodCIDR, h.Namespace)
+				return own, nil, fmt.Errorf("host %s already has the pod addresses %s; to change them, delete namespace %s and "+
+					"register the host again", e.Host, h.Spec.PodCIDR, h.Namespace)
 			}
-			return p, err
+			if err != nil {
+				return own, nil, err
+			}
+			own = p
 		case err == nil:
-			taken = append(taken, p)
+			others = append(others, p)
 		}
 	}
-	block, err := e.block(taken)
-	if err != nil {
-		return none, err
-	}
-	host := &v1alpha1.MicroVMHost{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.HostNamespace(e.Host), Name: e.Host},
-		Spec:       v1alpha1.MicroVMHostSpec{PodCIDR: block.String()},
-	}
-	if err := c.Create(ctx, host); err != nil {
-		return none, fmt.Errorf("create MicroVMHost %s: %w", e.Host, err)
-	}
-	return block, nil
+	return own, others, nil
 }
 
-// The addresses of a host are a block of 4,096 within 10.202.0.0 to 10.249.255.255, like those of "nodeless up".
+// blockBits is the prefix length of a host's addresses: a block of 4,096 within 10.202.0.0 to 10.249.255.255, as for
+// "nodeless up".
 const blockBits = 20
 
 // block returns the requested block, or the first that overlaps none of the taken ones.
@@ -159,7 +194,7 @@ func (e Enrolment) block(taken []netip.Prefix) (netip.Prefix, error) {
 	if e.PodCIDR != "" {
 		p, err := netip.ParsePrefix(e.PodCIDR)
 		if err == nil && overlaps(p) {
-			err = fmt.Errorf("addresses of pods %s: another host has them, or some of them", p)
+			err = fmt.Errorf("pod addresses %s overlap those of another host", p)
 		}
 		return p, err
 	}
@@ -169,10 +204,11 @@ func (e Enrolment) block(taken []netip.Prefix) (netip.Prefix, error) {
 			return p, nil
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("all addresses for pods are given to hosts; choose others with --pod-cidr")
+	return netip.Prefix{}, fmt.Errorf("all pod addresses of the default range are assigned to hosts; choose others " +
+		"with --pod-cidr")
 }
 
-// token returns a token that becomes invalid with its use: it is bound to a Secret, which the host deletes.
+// token returns a single-use token: it is bound to a Secret that the host deletes when it joins.
 func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) {
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
@@ -181,7 +217,7 @@ func (e Enrolment) token(ctx context.Context, cfg *rest.Config) (string, error) 
 	in := v1alpha1.HostNamespace(e.Host)
 	secrets := kube.CoreV1().Secrets(in)
 	if err := secrets.Delete(ctx, rbac.HostJoin, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-		return "", fmt.Errorf("end the last token of host %s: %w", e.Host, err)
+		return "", fmt.Errorf("revoke the last token of host %s: %w", e.Host, err)
 	}
 	secret, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: rbac.HostJoin}},
 		metav1.CreateOptions{})

@@ -29,8 +29,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Lifetime of a host's token, which is renewed after four fifths of it. A host that was off for longer has to join
-// again.
+// Lifetime is the lifetime of a host's token, which is renewed after four fifths of it. A host that is down for
+// longer must join again.
 const Lifetime = 24 * time.Hour
 
 // Claims are the claims of a service account's token.
@@ -96,7 +96,7 @@ type Identity struct {
 
 func (i *Identity) tokenFile() string { return filepath.Join(i.Dir, "token") }
 
-// LoadIdentity returns the identity in a directory, nil if there is none or it has expired.
+// LoadIdentity returns the identity in a directory, or nil if there is none or it has expired.
 func LoadIdentity(dir string, now time.Time) (*Identity, error) {
 	i := &Identity{Dir: dir}
 	token, err := os.ReadFile(i.tokenFile())
@@ -121,8 +121,8 @@ func LoadIdentity(dir string, now time.Time) (*Identity, error) {
 	return i, nil
 }
 
-// Join exchanges the token with which a host joins for one of its own, which it stores in a directory. The first token
-// becomes invalid.
+// Join exchanges the token with which a host joins for one of the host's own, which it stores in a directory. The
+// token that was joined with becomes invalid.
 func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*Identity, error) {
 	claims, err := ParseToken(join.BearerToken, now)
 	if err == nil {
@@ -144,10 +144,10 @@ func Join(ctx context.Context, join *rest.Config, dir string, now time.Time) (*I
 	}
 	err = kube.CoreV1().Secrets(v1alpha1.HostNamespace(i.Host)).Delete(ctx, rbac.HostJoin, metav1.DeleteOptions{})
 	switch {
-	case apierrors.IsNotFound(err): // API servers accept a token for some seconds after its end
+	case apierrors.IsNotFound(err): // API servers accept a token for some seconds after its Secret is deleted
 		err = fmt.Errorf("the token was used before; make another one with \"nodeless host token %s\"", i.Host)
 	case err != nil:
-		err = fmt.Errorf("end the token that was joined with: %w", err)
+		err = fmt.Errorf("revoke the token that was used to join: %w", err)
 	default:
 		err = i.save(join)
 	}
@@ -169,7 +169,7 @@ func (i *Identity) save(join *rest.Config) error {
 	return clientcmd.WriteToFile(*c, filepath.Join(i.Dir, "kubeconfig"))
 }
 
-// renew gets and stores another token, and returns when to renew that one.
+// renew requests and stores a new token, and returns when to renew it.
 func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 	kube, err := kubernetes.NewForConfig(i.REST)
 	if err != nil {
@@ -192,7 +192,7 @@ func (i *Identity) renew(ctx context.Context) (time.Time, error) {
 // due returns when to renew a token.
 func due(c Claims) time.Time { return c.Issued.Add(c.Expires.Sub(c.Issued) / 5 * 4) }
 
-// KeepFresh renews the token in time until ctx is done.
+// KeepFresh renews the token before it expires, until ctx is done.
 func (i *Identity) KeepFresh(ctx context.Context, log *slog.Logger) {
 	at := time.Now()
 	if token, err := os.ReadFile(i.tokenFile()); err == nil {
@@ -209,7 +209,7 @@ func (i *Identity) KeepFresh(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// Explain adds to an error of the API server at an address what a person can do about it.
+// Explain adds to an error from the API server what the user can do about it.
 func Explain(err error, server, host string, now time.Time) error {
 	var unknown x509.UnknownAuthorityError
 	var invalid x509.CertificateInvalidError
@@ -223,12 +223,12 @@ func Explain(err error, server, host string, now time.Time) error {
 		return fmt.Errorf("%s does not accept the token: it has expired, was used before or has been revoked; %s: %w",
 			server, again, err)
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("the host lacks rights; give them with \"nodeless host token %s\": %w", host, err)
+		return fmt.Errorf("the host lacks permissions; grant them with \"nodeless host token %s\": %w", host, err)
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("the cluster knows no host %s (any more); %s: %w", host, again, err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("the certificate of %s is not of the authority that was given (--ca-file, or the file of "+
-			"--join): it is another cluster, or somebody in between: %w", server, err)
+		return fmt.Errorf("the certificate of %s is not signed by the given certificate authority (--ca-file, or the file "+
+			"of --join): it is another cluster, or the connection is intercepted: %w", server, err)
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("the certificate of %s is not valid now; this machine's clock says %s, see whether that is "+
 			"right: %w", server, now.UTC().Format(time.RFC3339), err)

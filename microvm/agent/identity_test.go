@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// token is one of a subject, good for an hour from noon.
+// token returns a token of a subject, valid for an hour from noon.
 func token(subject string) string {
 	body := fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, subject, noon.Unix(), noon.Add(time.Hour).Unix())
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(body)) + ".c2ln\n"
@@ -27,7 +27,7 @@ func TestATokenForJoiningIsLookedAtFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		token string
 		now   time.Time
-		want  string // in the error; "" = none
+		want  string // part of the error; "" = none
 	}{
 		"a host's":          {token(its), noon.Add(time.Minute), ""},
 		"made just now":     {token(its), noon.Add(-30 * time.Second), ""},
@@ -59,10 +59,10 @@ func TestATokenForJoiningIsLookedAtFirst(t *testing.T) {
 
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for want, err := range map[string]error{
-		"make another one with \"nodeless host token h1\"": apierrors.NewUnauthorized("no"),
-		"another cluster, or somebody in between":          x509.UnknownAuthorityError{},
-		"this machine's clock says 2026-03-01T12:00:00Z":   x509.CertificateInvalidError{Reason: x509.Expired},
-		"cannot be reached from this machine":              &net.OpError{Op: "dial", Err: errors.New("refused")},
+		"make another one with \"nodeless host token h1\"":  apierrors.NewUnauthorized("no"),
+		"another cluster, or the connection is intercepted": x509.UnknownAuthorityError{},
+		"this machine's clock says 2026-03-01T12:00:00Z":    x509.CertificateInvalidError{Reason: x509.Expired},
+		"cannot be reached from this machine":               &net.OpError{Op: "dial", Err: errors.New("refused")},
 	} {
 		if got := Explain(fmt.Errorf("act: %w", err), "https://192.0.2.1", "h1", noon); !strings.Contains(got.Error(),
 			want) || !errors.Is(got, err) && want[0] != 'a' {

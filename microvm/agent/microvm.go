@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// microVM advances one microVM by a step.
+// microVM reconciles one microVM.
 func (a *Agent) microVM(ctx context.Context, id string) (time.Duration, error) {
 	vm := &v1alpha1.MicroVM{}
 	err := a.cache.Get(ctx, client.ObjectKey{Namespace: v1alpha1.HostNamespace(a.o.Name), Name: id}, vm)
@@ -60,10 +60,10 @@ func (a *Agent) remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// start starts a microVM, and records its address or why it has none.
+// start starts a microVM, and records its address or why it could not be started.
 func (a *Agent) start(ctx context.Context, vm *v1alpha1.MicroVM) {
 	if vm.Spec.StopGraceSeconds != nil {
-		vm.Status.Ended = true // before it began
+		vm.Status.Ended = true // stopped before it started
 		return
 	}
 	ip, err := a.o.Host.Start(ctx, microvm.Spec{
@@ -76,7 +76,7 @@ func (a *Agent) start(ctx context.Context, vm *v1alpha1.MicroVM) {
 	vm.Status.Address, vm.Status.Error = ip.String(), ""
 }
 
-// follow passes changes on to the host, and records the status of the pod.
+// follow passes a stop request on to the host, and records the status of the pod.
 func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if err := a.stop(ctx, vm); err != nil {
 		return err
@@ -84,6 +84,7 @@ func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	status, err := a.o.Host.Status(ctx, vm.Name)
 	if errors.Is(err, microvm.ErrUnknown) {
 		lost := vm.Spec.Pod.Status
+		lost.Conditions = nil // those of readiness gates are not this host's
 		if vm.Status.Pod != nil {
 			lost = *vm.Status.Pod
 		}
@@ -102,7 +103,7 @@ func (a *Agent) follow(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	return nil
 }
 
-// stop tells the host once to stop a pod, and again if the pod is to end sooner.
+// stop tells the host to stop a pod: once, and again whenever the grace period becomes shorter.
 func (a *Agent) stop(ctx context.Context, vm *v1alpha1.MicroVM) error {
 	if vm.Spec.StopGraceSeconds == nil {
 		return nil

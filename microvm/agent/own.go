@@ -15,17 +15,17 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// Own is the host of the instance on which the controller runs ("nodeless up"). The scheduler uses it directly; its
-// MicroVMHost, like those of hosts that have joined, shows it, keeps pods away from it if spec.unschedulable is set,
+// Own is the host on the controller's own instance ("nodeless up"). The scheduler uses it directly. Its MicroVMHost
+// does the same as for a host that has joined: it makes the host visible, cordons it if spec.unschedulable is set,
 // and tells other hosts how to reach its pods.
 type Own struct {
 	microvm.Host
 	reporter
 	cordoned atomic.Bool
-	watchers microvm.Watchers // of cordoned
+	watchers microvm.Watchers // notified when cordoned changes
 }
 
-// NewOwn returns the host of o, cordoned if its MicroVMHost has been left so. Run reports it.
+// NewOwn returns the host of o, cordoned if its MicroVMHost already is. Run reports it.
 func NewOwn(ctx context.Context, o Options) (*Own, error) {
 	r, err := newReporter(o)
 	if err != nil {
@@ -33,12 +33,13 @@ func NewOwn(ctx context.Context, o Options) (*Own, error) {
 	}
 	w := &Own{Host: o.Host, reporter: r}
 	if err := w.recall(ctx); err != nil {
-		r.o.Log.Warn("whether this machine is cordoned is not known until it is reported", "error", err)
+		r.o.Log.Warn("cannot read whether this machine is cordoned; it counts as not cordoned until its MicroVMHost can "+
+			"be read", "error", err)
 	}
 	return w, nil
 }
 
-// recall reads what the cluster has decided about the host, if it knows the host.
+// recall restores the cordon from the host's MicroVMHost, if there is one.
 func (w *Own) recall(ctx context.Context) error {
 	host, err := getHost(ctx, w.client, w.o.Name)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -77,7 +78,7 @@ func (w *Own) Run(ctx context.Context) error {
 			err = w.beat(ctx, w.cordon)
 		}
 		if err != nil && ctx.Err() == nil {
-			w.o.Log.Warn("this machine is not among the microVM hosts, and hosts that have joined do not reach its pods; "+
+			w.o.Log.Warn("cannot register this machine as a microVM host; hosts that have joined cannot reach its pods; "+
 				"retrying", "error", err)
 		}
 		_ = clock.Sleep(ctx, clock.Real{}, 6*w.o.Every)
@@ -85,14 +86,14 @@ func (w *Own) Run(ctx context.Context) error {
 	return nil
 }
 
-// cordon heeds what the cluster has decided about the host.
+// cordon applies spec.unschedulable, and notifies watchers if it has changed.
 func (w *Own) cordon(spec v1alpha1.MicroVMHostSpec) {
 	if w.cordoned.Swap(spec.Unschedulable) != spec.Unschedulable {
 		w.watchers.Notify("")
 	}
 }
 
-// register creates the MicroVMHost, anew if it is of other addresses.
+// register creates the MicroVMHost, or replaces it if it has other pod addresses.
 func (w *Own) register(ctx context.Context) error {
 	if err := w.client.Create(ctx, rbac.HostNamespace(w.o.Name)); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the namespace of MicroVMHost %s: %w", w.o.Name, err)
@@ -114,8 +115,8 @@ func (w *Own) register(ctx context.Context) error {
 	}
 	switch {
 	case have.Annotations[v1alpha1.AnnotationOwnHost] != "true":
-		return fmt.Errorf("a host has joined as %s, which is this machine's name: remove it (kubectl delete namespace %s) "+
-			"and make it known again by another name", host.Name, host.Namespace)
+		return fmt.Errorf("another machine has joined as host %s, which is this machine's name: remove that host "+
+			"(kubectl delete namespace %s) and register it again under another name", host.Name, host.Namespace)
 	case have.Spec.PodCIDR == host.Spec.PodCIDR:
 		return nil
 	}

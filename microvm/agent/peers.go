@@ -16,20 +16,20 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/overlay"
 )
 
-// Peers are the other hosts of a cluster whose microVMs have a network. It implements network.Peers.
+// Peers are the other hosts of a cluster whose microVMs can be reached. It implements network.Peers.
 type Peers struct {
 	self    string
 	cache   cache.Cache
 	changed signal.Signal
 }
 
-// NewPeers returns the peers of a host. Run learns them.
+// NewPeers returns the peers of a host. Run discovers them.
 func NewPeers(cfg *rest.Config, host string) (*Peers, error) {
-	c, err := cache.New(cfg, cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields()})
+	c, err := cache.New(cfg, cache.Options{Scheme: kinds(), DefaultTransform: cache.TransformStripManagedFields()})
 	return &Peers{self: host, cache: c, changed: signal.New()}, err
 }
 
-// Run watches until ctx is done.
+// Run watches MicroVMHosts until ctx is done.
 func (p *Peers) Run(ctx context.Context) error {
 	err := informer.Watch(ctx, p.cache, &v1alpha1.MicroVMHost{}, p.see)
 	if err == nil {
@@ -67,7 +67,7 @@ func (p *Peers) List() []network.Peer {
 // Changed implements network.Peers.
 func (p *Peers) Changed() <-chan struct{} { return p.changed }
 
-// see reports changes, but not heartbeats.
+// see signals changes of peers. It ignores heartbeats.
 func (p *Peers) see(old, now client.Object) {
 	was, _ := old.(*v1alpha1.MicroVMHost)
 	is, _ := now.(*v1alpha1.MicroVMHost)
@@ -76,11 +76,10 @@ func (p *Peers) see(old, now client.Object) {
 	}
 }
 
-// peerOf returns what others need to know of a host; the zero value if its microVMs cannot be reached or there is no
-// host.
+// peerOf returns a host as a peer, or the zero value if host is nil or its microVMs cannot be reached.
 func peerOf(host *v1alpha1.MicroVMHost) network.Peer {
 	if host == nil || host.Namespace != v1alpha1.HostNamespace(host.Name) {
-		return network.Peer{} // a MicroVMHost in another namespace speaks for no host
+		return network.Peer{} // a MicroVMHost in another namespace represents no host
 	}
 	pods, err1 := netip.ParsePrefix(host.Spec.PodCIDR)
 	address, err2 := netip.ParseAddr(host.Status.Address)

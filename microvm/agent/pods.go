@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/microvm"
 )
 
 // Pods lists and watches the pods of a host: those in its MicroVMs. The host may not read others.
 func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: kinds()})
 	if err != nil {
 		return nil, fmt.Errorf("pods of host %s: %w", host, err)
 	}
@@ -55,11 +56,14 @@ func Pods(cfg *rest.Config, host string) (toolscache.ListerWatcher, error) {
 	}, nil
 }
 
-// podOf returns the pod of a microVM, as far as it has come.
+// podOf returns the pod of a microVM with its latest status, to which the controller contributes the conditions of
+// readiness gates.
 func podOf(vm *v1alpha1.MicroVM) *corev1.Pod {
 	pod := vm.Spec.Pod.DeepCopy()
 	if vm.Status.Pod != nil {
+		gates := microvm.GateConditions(pod)
 		pod.Status = *vm.Status.Pod.DeepCopy()
+		pod.Status.Conditions = append(pod.Status.Conditions, gates...)
 	}
 	if pod.DeletionTimestamp == nil {
 		pod.DeletionTimestamp = vm.DeletionTimestamp

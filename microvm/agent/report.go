@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/signal"
 )
 
-// reporter writes what a host is and has into its MicroVMHost.
+// reporter writes the description of a host to its MicroVMHost.
 type reporter struct {
 	o      Options
 	client client.Client
@@ -26,12 +26,12 @@ type reporter struct {
 
 func newReporter(o Options) (reporter, error) {
 	o.Every, o.Log = cmp.Or(o.Every, 5*time.Second), cmp.Or(o.Log, slog.Default())
-	c, err := client.New(o.REST, client.Options{Scheme: scheme})
+	c, err := client.New(o.REST, client.Options{Scheme: kinds()})
 	return reporter{o: o, client: c, news: signal.New()}, err
 }
 
-// beat reports the host again and again and, at the end, that it has stopped. Each time it passes what the cluster has
-// decided about the host to seen.
+// beat reports the host periodically and whenever its description changes; when ctx is done, it reports that the host
+// has stopped. It passes the spec of the MicroVMHost to seen each time.
 func (r *reporter) beat(ctx context.Context, seen func(v1alpha1.MicroVMHostSpec)) error {
 	tick := time.NewTicker(r.o.Every)
 	defer tick.Stop()
@@ -42,7 +42,7 @@ func (r *reporter) beat(ctx context.Context, seen func(v1alpha1.MicroVMHostSpec)
 		case err == nil:
 			seen(spec)
 		case apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err):
-			return err // waiting would not help
+			return err // retrying would not help
 		case ctx.Err() == nil:
 			r.o.Log.Warn("cannot report this host to the cluster; retrying", "error", err)
 		}
@@ -52,9 +52,9 @@ func (r *reporter) beat(ctx context.Context, seen func(v1alpha1.MicroVMHostSpec)
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 			defer cancel()
-			const stopped = "it was stopped; its microVMs go on, and are taken up when it is started again"
+			const stopped = "it was stopped; its microVMs keep running and are adopted when it is started again"
 			if _, err := r.report(last, false, false, stopped); err != nil {
-				r.o.Log.Warn("cannot tell the cluster that this host stops", "error", err)
+				r.o.Log.Warn("cannot report to the cluster that this host is stopping", "error", err)
 			}
 			return nil
 		}
@@ -70,8 +70,11 @@ func (r *reporter) report(ctx context.Context, ready, starting bool, message str
 		Namespace: v1alpha1.HostNamespace(r.o.Name), Name: r.o.Name,
 	}}
 	before := host.DeepCopy()
-	// differs in every field, so that false and empty ones are written too
-	before.Status = v1alpha1.MicroVMHostStatus{Ready: !ready, Starting: !starting, Message: message + " "}
+	// Differs from the new values in these fields, so that the patch contains false and empty ones too.
+	before.Status = v1alpha1.MicroVMHostStatus{
+		Ready: !ready, Starting: !starting, Message: message + " ", Region: d.Region + " ", Zone: d.Zone + " ",
+		OverlayPort: int32(r.o.OverlayPort) + 1, OverlayPublicKey: r.o.OverlayKey + " ",
+	}
 	host.Status = v1alpha1.MicroVMHostStatus{
 		Ready: ready, Starting: starting, Message: message, Heartbeat: &now, Engine: d.Engine, Architecture: d.Arch,
 		Region: d.Region, Zone: d.Zone,

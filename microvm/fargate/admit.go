@@ -13,12 +13,12 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// Admission is the decision about a new pod, and what its author should know about it.
+// Admission is the decision about a new pod, with warnings for its author.
 type Admission struct {
 	Choice
 	Size    Size    // zero if the pod is too large
-	Refusal Refusal // without the volumes, which are looked up later
-	// Warnings are for whoever created the pod or its workload: whole sentences without a full stop.
+	Refusal Refusal // volume claims are looked up later
+	// Warnings are for the author of the pod or its workload: whole sentences without a full stop.
 	Warnings []string
 }
 
@@ -41,9 +41,9 @@ func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities)
 		say("the pod will not run: %s", a.Refusal.Message)
 		return a
 	}
-	say("runs as %s in a microVM of its own; it asks for %s", a.Size, asked(pod))
+	say("the pod runs as %s in its own microVM; it requests %s", a.Size, asked(pod))
 	if len(a.Others) > 0 {
-		say("the first by name of several that select the pod; the others are %s; label %s chooses",
+		say("several profiles select the pod, and the first by name is used; the others are %s; label %s selects another",
 			strings.Join(a.Others, ", "), ProfileLabel)
 	}
 	for _, w := range slices.Concat(adjustments(pod), excessiveLimits(pod, a.Size)) {
@@ -52,7 +52,8 @@ func Admit(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod, able Abilities)
 	return a
 }
 
-// unbound is the storage of a pod that does not exist yet: its claims are looked up when it is scheduled.
+// unbound is the Storage of a pod that does not exist yet. It shows every claim as bound to an EFS volume; the real
+// claims are looked up when the pod is scheduled.
 type unbound struct{}
 
 func (unbound) Claim(_, name string) *corev1.PersistentVolumeClaim {
@@ -94,17 +95,17 @@ func adjustments(pod *corev1.Pod) []string {
 	slices.Sort(ignored)
 	affinity := ptr.Deref(pod.Spec.Affinity, corev1.Affinity{})
 	ignored = append(ignored, names(
-		field{"nodeAffinity but for zones", affinity.NodeAffinity != nil},
+		field{"nodeAffinity except for zones", affinity.NodeAffinity != nil},
 		field{"podAffinity", affinity.PodAffinity != nil},
 		field{"podAntiAffinity", affinity.PodAntiAffinity != nil},
 		field{"topologySpreadConstraints", len(pod.Spec.TopologySpreadConstraints) > 0})...)
 	if len(ignored) > 0 {
-		out = append(out, fmt.Sprintf("not looked at, since the pod is alone on its node: %s", strings.Join(ignored, ", ")))
+		out = append(out, fmt.Sprintf("ignored, since the pod is alone on its node: %s", strings.Join(ignored, ", ")))
 	}
 	return out
 }
 
-// honoured are the keys of a nodeSelector that restrict the hosts of a microVM.
+// honoured are the nodeSelector keys that restrict the hosts of a microVM.
 var honoured = []string{
 	corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone, corev1.LabelArchStable,
 	corev1.LabelOSStable,
@@ -166,13 +167,13 @@ func Advise(spec *v1alpha1.FargateProfileSpec) []string {
 				"its system pods included; "+
 				"name namespaces, or give labels", i, s.Namespace))
 		case strings.ContainsAny(s.Namespace, "*?") && glob(s.Namespace, systemNamespace):
-			out = append(out, fmt.Sprintf("spec.selectors[%d]: namespace %q also fits kube-system: the cluster's system pods "+
-				"get microVMs too; "+
+			out = append(out, fmt.Sprintf("spec.selectors[%d]: namespace %q also matches kube-system: the cluster's system "+
+				"pods get microVMs too; "+
 				"name the namespaces, or give labels", i, s.Namespace))
 		case s.Namespace == systemNamespace:
 			out = append(out, fmt.Sprintf("spec.selectors[%d]: every new pod of kube-system but those of DaemonSets gets a "+
 				"microVM; "+
-				"give labels if only some shall", i))
+				"add labels to select only some of them", i))
 		}
 	}
 	return out

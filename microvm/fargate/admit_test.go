@@ -48,11 +48,11 @@ func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}}
 	a := Admit([]*v1alpha1.FargateProfile{profile("b", "n"), profile("a", "n")}, p, DefaultAbilities())
 	want := []string{
-		"FargateProfile a: runs as 0.5vCPU 1GB in a microVM of its own; it asks for 500m CPU and 500Mi memory",
-		"FargateProfile a: the first by name of several that select the pod; the others are b; label eks.amazonaws.com/fargate-profile chooses",
+		"FargateProfile a: the pod runs as 0.5vCPU 1GB in its own microVM; it requests 500m CPU and 500Mi memory",
+		"FargateProfile a: several profiles select the pod, and the first by name is used; the others are b; label eks.amazonaws.com/fargate-profile selects another",
 		"FargateProfile a: adjusted schedulerName from volcano to fargate-scheduler",
 		"FargateProfile a: adjusted priorityClassName from high to system-node-critical",
-		"FargateProfile a: not looked at, since the pod is alone on its node: nodeSelector disktype, podAntiAffinity, topologySpreadConstraints",
+		"FargateProfile a: ignored, since the pod is alone on its node: nodeSelector disktype, podAntiAffinity, topologySpreadConstraints",
 		"FargateProfile a: container a cannot use its CPU limit of 2: the microVM has 0.5vCPU",
 		"FargateProfile a: container a cannot use its memory limit of 2Gi: the microVM has 1Gi; raise its request",
 	}
@@ -119,13 +119,13 @@ func TestLogRouting(t *testing.T) {
 		"AWS is not there": {
 			namespace: namespace, configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *"),
 			able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
-			message: "Disabled logging for pod: output plugin cloudwatch_logs needs AWS, which is not there; use file, stdout, http, loki, es or opensearch",
+			message: "Disabled logging for pod: output plugin cloudwatch_logs needs AWS and is not supported here; use file, stdout, http, loki, es or opensearch",
 		},
 		"AWS is not there for one of two": {
 			namespace: namespace,
 			configMap: with("[OUTPUT]\n Name cloudwatch_logs\n Match *\n[OUTPUT]\n Name stdout\n Match *"), able: routing,
 			annotation: "LoggingEnabled",
-			message:    "Successfully enabled logging for pod, but nothing goes to output plugin cloudwatch_logs, which needs AWS",
+			message:    "Successfully enabled logging for pod, but not for output plugin cloudwatch_logs, which needs AWS and is not supported here",
 		},
 		"Elasticsearch of one's own": {
 			namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *"),
@@ -134,7 +134,7 @@ func TestLogRouting(t *testing.T) {
 		"Elasticsearch at AWS": {
 			namespace: namespace, configMap: with("[OUTPUT]\n Name es\n Match *\n AWS_Auth On"),
 			able: routing, annotation: "LoggingDisabled: OUTPUT_NEEDS_AWS",
-			message: "Disabled logging for pod: output plugin es needs AWS, which is not there; use file, stdout, http, loki, es or opensearch",
+			message: "Disabled logging for pod: output plugin es needs AWS and is not supported here; use file, stdout, http, loki, es or opensearch",
 		},
 		"all is well": {
 			namespace: namespace, configMap: with("[OUTPUT]\n Name stdout\n Match *"),

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// pod is one in a namespace, with a container for each text such as "cpu=500m memory=500Mi limits.cpu=2", which
-// begins with "init" or "sidecar" for those that are no plain containers.
+// pod returns a pod in a namespace, with a container for each text such as "cpu=500m memory=500Mi limits.cpu=2". The
+// texts of init and sidecar containers begin with "init" or "sidecar".
 func pod(namespace string, containers ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p"}}
 	for i, text := range containers {
@@ -47,7 +47,7 @@ func labelled(p *corev1.Pod, pairs ...string) *corev1.Pod {
 	return p
 }
 
-// profile has a selector for each text: a namespace, and labels as k=v.
+// profile returns a profile with a selector for each text: a namespace, and labels as k=v.
 func profile(name string, selectors ...string) *v1alpha1.FargateProfile {
 	p := &v1alpha1.FargateProfile{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	p.Spec.Sizing = v1alpha1.SizingFargate

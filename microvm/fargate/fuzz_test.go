@@ -8,8 +8,8 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// FuzzChoose compares Choose with the words of the reference taken literally. A text has a line for each profile, "name
-// namespace k=v …", several lines of a name being several selectors, then a line "pod namespace k=v …".
+// FuzzChoose compares Choose with a literal implementation of the reference. A text has a line for each selector,
+// "name namespace k=v …", where lines with the same name belong to one profile, then a line "pod namespace k=v …".
 func FuzzChoose(f *testing.F) {
 	for _, seed := range []string{
 		"beta prod\nprod prod\npod prod",
@@ -54,7 +54,7 @@ func FuzzChoose(f *testing.F) {
 	})
 }
 
-// literally is the name of the profile by the reference's section 1.2, "" for none.
+// literally returns the name of the profile according to section 1.2 of the reference, "" for none.
 func literally(profiles []*v1alpha1.FargateProfile, namespace string, labels map[string]string) string {
 	selecting := map[string]bool{}
 	for _, p := range profiles {

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// byRegexp is a matcher that shares nothing with glob: the pattern as a regular expression.
+// byRegexp matches a pattern as a regular expression, independently of glob.
 func byRegexp(pattern, text string) bool {
 	quoted := regexp.QuoteMeta(pattern)
 	quoted = strings.ReplaceAll(quoted, `\*`, `.*`)

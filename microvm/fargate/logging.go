@@ -65,8 +65,8 @@ func (s *LogSection) Value(key string) string {
 // cloudWatchOutputs are the outputs to CloudWatch Logs: Fluent Bit's own, and the plugin in Go that it replaces.
 var cloudWatchOutputs = []string{"cloudwatch_logs", "cloudwatch"}
 
-// NeedsAWS reports whether a section is an output to an AWS service that hosts with these abilities do not reach.
-// Elasticsearch and OpenSearch are such services if they accept AWS signatures only.
+// NeedsAWS reports whether a section is an output to an AWS service that hosts with these abilities cannot reach.
+// Elasticsearch and OpenSearch are such services if aws_auth is set.
 func (s *LogSection) NeedsAWS(able Abilities) bool {
 	name := strings.ToLower(s.Value("name"))
 	switch {
@@ -146,7 +146,7 @@ func parseLogFile(file, text string) ([]LogSection, error) {
 		case bare[0] == '@':
 			return nil, wrong("commands such as %s are not supported", strings.Fields(bare)[0])
 		case len(sections) == 0:
-			// without its value, which may be a password
+			// Omit the value, which may be a password.
 			return nil, wrong("the key %s stands before any section", strings.Fields(bare)[0])
 		case indent <= headerIndent:
 			return nil, wrong("a key must be indented deeper than its section")
@@ -192,7 +192,7 @@ func checkSection(s *LogSection) error {
 	return nil
 }
 
-// LogState is whether the logs of a pod are routed, and why not.
+// LogState says whether the logs of a pod are routed, and why not.
 type LogState struct {
 	Annotation string // value of the annotation Logging
 	Enabled    bool
@@ -241,10 +241,10 @@ func LogRouting(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, 
 	}
 	switch names := strings.Join(elsewhere, ", "); {
 	case here == 0:
-		return disabled("OUTPUT_NEEDS_AWS", fmt.Sprintf("Disabled logging for pod: output plugin %s needs AWS, which is "+
-			"not there; use file, stdout, http, loki, es or opensearch", names))
+		return disabled("OUTPUT_NEEDS_AWS", fmt.Sprintf("Disabled logging for pod: output plugin %s needs AWS and is "+
+			"not supported here; use file, stdout, http, loki, es or opensearch", names))
 	case names != "":
-		enabled.Message += fmt.Sprintf(", but nothing goes to output plugin %s, which needs AWS", names)
+		enabled.Message += fmt.Sprintf(", but not for output plugin %s, which needs AWS and is not supported here", names)
 	}
 	return enabled
 }

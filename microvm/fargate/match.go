@@ -15,12 +15,12 @@ import (
 type Choice struct {
 	Profile *v1alpha1.FargateProfile // nil if no profile selects the pod
 	Others  []string                 // other profiles that select the pod, by name
-	// Note is why a profile that one could expect does not select the pod, as a whole sentence; "" for nothing to say.
+	// Note says why the profile that the pod's label names does not select it, as a whole sentence; "" if not needed.
 	Note string
 }
 
-// Choose chooses the profile of a pod among those that exist when it is created: the one that its label names, if that
-// selects it, else the first by name.
+// Choose chooses the profile of a new pod: the one that its label names, if that selects it, or without the label the
+// first by name that selects it.
 func Choose(profiles []*v1alpha1.FargateProfile, pod *corev1.Pod) Choice {
 	var matching []*v1alpha1.FargateProfile
 	for _, p := range profiles {
@@ -72,11 +72,11 @@ func excluded(pod *corev1.Pod) bool {
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// NodePrefix begins the names of the Nodes of microVMs.
+// NodePrefix is the prefix of the names of microVMs' Nodes.
 const NodePrefix = "fargate-ip-"
 
-// TakesNode reports whether a new pod names the Node of another pod's microVM as its own. There is no room for it, and
-// fargate-scheduler says so in the pod's status, as a kubelet does.
+// TakesNode reports whether a new pod sets nodeName to the Node of another pod's microVM. The Node has no room for
+// it, and fargate-scheduler says so in the pod's status, as a kubelet does.
 func TakesNode(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Spec.NodeName, NodePrefix) }
 
 // Selects reports whether any selector of a profile matches a pod's namespace and labels.
@@ -101,7 +101,8 @@ func hasLabels(wanted map[string]v1alpha1.LabelPattern, labels map[string]string
 }
 
 // glob reports whether text matches a pattern in which * stands for any characters and ? for one. It takes at most
-// len(pattern) * len(text) steps: on a mismatch it goes back to the last * only, which then matches one character more.
+// len(pattern) * len(text) steps: on a mismatch it backtracks only to the last *, which then takes one more
+// character.
 func glob(pattern, text string) bool {
 	p, t := []rune(pattern), []rune(text)
 	i, j := 0, 0

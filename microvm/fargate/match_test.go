@@ -117,8 +117,8 @@ func TestWhichProfileHasAPod(t *testing.T) {
 func TestAProfileForTheWholeClusterIsWarnedOf(t *testing.T) {
 	for selector, want := range map[string]string{
 		"*":                   "selects every pod of the cluster",
-		"kube-*":              "also fits kube-system",
-		"?ube-system":         "also fits kube-system",
+		"kube-*":              "also matches kube-system",
+		"?ube-system":         "also matches kube-system",
 		"kube-system":         "every new pod of kube-system",
 		"kube-system app=dns": "",
 		"* team=web":          "",

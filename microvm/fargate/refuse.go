@@ -44,7 +44,7 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 		}
 	}
 	add("volumes not supported: ", ", ", unsupportedVolumes(pod, storage, able, restricted))
-	add("resources not supported: ", ", ", unsupportedResources(pod)) // Fargate's own words for this are unknown
+	add("resources not supported: ", ", ", unsupportedResources(pod)) // Fargate's wording is unknown
 	if len(parts) > 0 {
 		where := "a microVM"
 		if restricted {
@@ -62,7 +62,7 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 	return Refusal{}
 }
 
-// ReasonSysctl is the reason of a failed pod, as of a kubelet that rejects it.
+// ReasonSysctl is the status reason of a pod that a kubelet rejects for a sysctl.
 const ReasonSysctl = "SysctlForbidden"
 
 // safeSysctls are those that a kubelet allows by default (Kubernetes documentation, "Using sysctls in a Kubernetes
@@ -74,8 +74,7 @@ var safeSysctls = []string{
 	"net.ipv4.tcp_wmem",
 }
 
-// ForbiddenSysctl returns the first sysctl of a pod for which it fails, as on a node whose kubelet rejects it; "" if
-// there is none.
+// ForbiddenSysctl returns the first sysctl for which a kubelet would reject the pod; "" if there is none.
 func ForbiddenSysctl(pod *corev1.Pod) string {
 	if pod.Spec.SecurityContext == nil {
 		return ""
@@ -121,14 +120,15 @@ func osOf(pod *corev1.Pod) corev1.OSName {
 	return pod.Spec.OS.Name
 }
 
-// RuntimeCapabilities are the capabilities of a container by default (containerd, Docker). Adding one of them, as
+// RuntimeCapabilities are the default capabilities of a container (containerd, Docker). Adding one of them, as
 // CoreDNS does with NET_BIND_SERVICE, changes nothing and is no reason to refuse a pod.
 var RuntimeCapabilities = []corev1.Capability{
 	"AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW", "SETFCAP",
 	"SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
 }
 
-// forbiddenSecurity returns an entry for each container that requests more than Fargate allows, repeated for each.
+// forbiddenSecurity returns one entry for each privileged container, then one for each container that adds
+// capabilities that Fargate does not allow. Equal entries are repeated.
 func forbiddenSecurity(pod *corev1.Pod) []string {
 	var privileged, added []string
 	for c := range containers(pod) {

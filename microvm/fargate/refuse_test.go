@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
-// objects are claims by name, with the volume they are bound to, and volumes by name, with their driver.
+// objects maps names of claims to the volumes they are bound to, and names of volumes to their drivers.
 type objects struct{ claims, drivers map[string]string }
 
 func (o objects) Claim(_, name string) *corev1.PersistentVolumeClaim {

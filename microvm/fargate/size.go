@@ -27,7 +27,7 @@ type Size struct {
 // fargate-pod-configuration).
 const fargateOverhead = 256 * mib
 
-// shapes are Fargate's combinations: for each amount of CPU the memory from least to most in GiB by step (EKS User
+// shapes are Fargate's combinations: for each amount of CPU, the memory from least to most in GiB by step (EKS User
 // Guide, fargate-pod-configuration; its GB are GiB). The smallest shape, with 0.5, 1 and 2 GiB, is not listed.
 var shapes = []struct{ milliCPU, least, most, step int64 }{
 	{500, 1, 4, 1}, {1000, 2, 8, 1}, {2000, 4, 16, 1}, {4000, 8, 30, 1}, {8000, 16, 60, 4}, {16000, 32, 120, 8},
@@ -48,8 +48,8 @@ func Table() []Size {
 	return out
 }
 
-// The minimum with sizing: Exact, and the memory of a pod that requests none. A pod without a request for CPU gets what
-// others leave, as on any node, and hardly counts.
+// The minimum size with sizing: Exact, and the memory of a pod that requests none. A pod that requests no CPU gets
+// what other pods do not use, as on any node, and counts only as the minimum.
 const (
 	DefaultMemoryBytes = 256 * mib
 	minMilliCPU        = 10
@@ -84,7 +84,7 @@ func Provision(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, overheadBytes
 	if spec.Sizing == v1alpha1.SizingExact {
 		return Size{
 			MilliCPU: max(want.MilliCPU, minMilliCPU),
-			// In whole MiB, as virtual machine monitors give memory.
+			// In whole MiB, the unit in which virtual machine monitors allocate memory.
 			MemoryBytes:  roundUp(max(cmp.Or(want.MemoryBytes, DefaultMemoryBytes), minMemoryBytes)+overheadBytes, mib),
 			StorageBytes: storage,
 		}, true
@@ -115,8 +115,8 @@ func provisionStorage(spec *v1alpha1.FargateProfileSpec, asked int64) (int64, bo
 
 func roundUp(n, step int64) int64 { return (n + step - 1) / step * step }
 
-// String returns the size as the annotation CapacityProvisioned has it, such as 0.25vCPU 0.5GB; thousandths are rounded
-// up.
+// String formats the size like the annotation CapacityProvisioned: 0.25vCPU 0.5GB. Memory is rounded up to
+// thousandths.
 func (s Size) String() string {
 	return decimal(s.MilliCPU, 1000) + "vCPU " + decimal(roundUp(s.MemoryBytes*1000, gib)/gib, 1000) + "GB"
 }

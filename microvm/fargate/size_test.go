@@ -48,7 +48,7 @@ func TestPublishedSizes(t *testing.T) {
 			"cpu=100m", "init cpu=300m",
 			"sidecar cpu=300m",
 		}, "0.5vCPU 1GB"},
-		// the API server sets requests
+		// the API server defaults requests to limits
 		"limits count where no request is given: by admission": {[]string{"limits.cpu=2"}, "0.25vCPU 0.5GB"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Storage looks up what pods refer to. It returns nil for an object that does not exist.
+// Storage looks up the claims and volumes that pods refer to. It returns nil for an object that does not exist.
 type Storage interface {
 	Claim(namespace, name string) *corev1.PersistentVolumeClaim
 	Volume(name string) *corev1.PersistentVolume
@@ -36,7 +36,7 @@ type Abilities struct {
 	Volumes       []string // kinds of volumes they mount
 	GuestOverhead int64    // bytes of memory that the guest itself needs
 	LogRouter     bool     // they route logs as the ConfigMap aws-logging says
-	CloudWatch    bool     // and reach CloudWatch Logs
+	CloudWatch    bool     // they can send logs to CloudWatch Logs
 }
 
 // DefaultAbilities returns the abilities of Nodeless's own microVMs.
@@ -47,8 +47,8 @@ func DefaultAbilities() Abilities {
 	}
 }
 
-// onFargate are the kinds of volumes that Fargate always mounts (EKS User Guide, fargate-pod-configuration), and those
-// that came to Kubernetes later and need nothing of a node.
+// onFargate are the kinds of volumes that Fargate always mounts (EKS User Guide, fargate-pod-configuration), and
+// those that Kubernetes has added since and that need nothing from the node.
 var onFargate = []string{EmptyDir, ConfigMap, Secret, Projected, DownwardAPI, NFS, ImageVolume}
 
 func kindOf(v *corev1.Volume) string {

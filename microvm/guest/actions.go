@@ -19,10 +19,17 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// warning is what a probe that succeeded has to say.
+// warning is the message of a probe that succeeded with a warning.
 type warning string
 
 func (w warning) Error() string { return string(w) }
+
+// badStatus is the status code of an answer that makes a probe fail. Hooks ignore it.
+type badStatus int
+
+func (s badStatus) Error() string {
+	return fmt.Sprintf("HTTP probe failed with statuscode: %d", int(s))
+}
 
 // act performs the action of a probe or hook. nil or a warning means success.
 func (r *run) act(ctx context.Context, a wire.Action) error {
@@ -70,15 +77,7 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 	if err != nil {
 		return err
 	}
-	req.Header.Set("User-Agent", "kube-probe/nodeless")
-	req.Header.Set("Accept", "*/*")
-	for _, h := range g.Headers {
-		if strings.EqualFold(h.Name, "Host") {
-			req.Host = h.Value
-		} else {
-			req.Header.Add(h.Name, h.Value)
-		}
-	}
+	setHeaders(req, g.Headers)
 	// A kubelet verifies neither certificates nor host names.
 	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	client := http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
@@ -98,20 +97,39 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxProbeOutput))
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode >= 400:
-		return fmt.Errorf("HTTP probe failed with statuscode: %d", resp.StatusCode)
+		return badStatus(resp.StatusCode)
 	case resp.StatusCode >= 300:
 		return warning("Probe terminated redirects, Response body: " + strings.ToValidUTF8(string(body), "\uFFFD"))
 	}
 	return nil
 }
 
-// maxRedirects is how often a probe follows, as a kubelet's.
+// setHeaders sets a request's headers, with a kubelet's defaults where there are none. An empty Accept is not sent.
+func setHeaders(req *http.Request, headers []wire.Header) {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, "Host") {
+			req.Host = h.Value
+		} else {
+			req.Header.Add(h.Name, h.Value)
+		}
+	}
+	if _, set := req.Header["User-Agent"]; !set {
+		req.Header.Set("User-Agent", "kube-probe/nodeless")
+	}
+	if _, set := req.Header["Accept"]; !set {
+		req.Header.Set("Accept", "*/*")
+	} else if req.Header.Get("Accept") == "" {
+		req.Header.Del("Accept")
+	}
+}
+
+// maxRedirects is the number of redirects that a probe follows, as in a kubelet.
 const maxRedirects = 10
 
 const servingStatus = 1 // grpc.health.v1.HealthCheckResponse.SERVING
 
-// grpcHealth calls grpc.health.v1.Health/Check over plain HTTP/2. The two messages have one field each, so that the
-// guest needs no gRPC library.
+// grpcHealth calls grpc.health.v1.Health/Check over plain HTTP/2. Both messages have only one field, so the guest
+// needs no gRPC library.
 func grpcHealth(ctx context.Context, address, service string) error {
 	body := make([]byte, 5, 7+len(service)) // not compressed; the length follows
 	if service != "" {

@@ -2,10 +2,12 @@ package guest
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -91,6 +93,81 @@ func TestHTTPGet(t *testing.T) {
 	cancel()
 	if err := httpGet(ctx, wire.HTTPGet{Port: port}, "127.0.0.1"); err == nil {
 		t.Error("a probe out of time succeeded")
+	}
+}
+
+// A container's own headers replace a kubelet's defaults. An empty Accept is not sent.
+func TestHTTPHeaders(t *testing.T) {
+	var got http.Header
+	port := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
+	for _, c := range []struct {
+		headers           []wire.Header
+		userAgent, accept []string
+	}{
+		{nil, []string{"kube-probe/nodeless"}, []string{"*/*"}},
+		{[]wire.Header{{Name: "user-agent", Value: "own"}, {Name: "accept", Value: "a/b"}}, []string{"own"}, []string{"a/b"}},
+		{[]wire.Header{{Name: "Accept"}}, []string{"kube-probe/nodeless"}, nil},
+	} {
+		if err := httpGet(t.Context(), wire.HTTPGet{Port: port, Headers: c.headers}, "127.0.0.1"); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got["User-Agent"], c.userAgent) || !slices.Equal(got["Accept"], c.accept) {
+			t.Errorf("with %v: %v", c.headers, got)
+		}
+	}
+}
+
+// As with a kubelet, a hook succeeds whatever the answer's status is, and fails without an answer.
+func TestHTTPHook(t *testing.T) {
+	port := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/loop" {
+			http.Redirect(w, r, "/loop", http.StatusFound)
+			return
+		}
+		w.WriteHeader(http.StatusNotFound)
+	})
+	r := &run{c: &container{pod: newPod(wire.Pod{}, nil, nil)}}
+	for path, want := range map[string]bool{"/missing": true, "/loop": false} {
+		a := wire.Action{HTTP: &wire.HTTPGet{Port: port, Path: path}}
+		if err := r.hook(t.Context(), a); (err == nil) != want {
+			t.Errorf("hook at %s: %v", path, err)
+		}
+		if err := r.act(t.Context(), a); err == nil {
+			t.Errorf("a probe of %s succeeded", path)
+		}
+	}
+}
+
+// serve serves HTTP on a port.
+func serve(t *testing.T, h http.HandlerFunc) (port int) {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().(*net.TCPAddr).Port
+}
+
+// A process that a command has left behind keeps the output open. Nobody waits for it, and its output is read on.
+func TestOutputOfProcessLeftBehind(t *testing.T) {
+	var out limitedBuffer
+	all, err := newStdio(false, false, nil, func(_ byte, from io.Reader) { _, _ = io.Copy(&out, from) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := all.files[wire.Stdout]
+	all.files[wire.Stdout] = nil // the command has ended, the other has not
+	all.started()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	all.drainFor(ctx, time.Hour)
+	if _, err := left.WriteString("later"); err != nil {
+		t.Errorf("it cannot write any more: %v", err)
+	}
+	if err := left.Close(); err != nil {
+		t.Fatal(err)
+	}
+	all.reading.Wait()
+	if out.String() != "later" {
+		t.Errorf("read %q", out.String())
 	}
 }
 

@@ -47,7 +47,7 @@ func enableControllers() error {
 }
 
 // loadModules loads the modules in the initial file system, in the host's order. Disks and network devices are found
-// but not touched until a pod is started, since a template's devices differ from those of its clones.
+// but get no driver until a pod is started, since a template's devices differ from those of its clones.
 func loadModules() error {
 	order, err := os.ReadFile(filepath.Join(modulesDir, "order"))
 	if errors.Is(err, os.ErrNotExist) {

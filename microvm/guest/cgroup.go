@@ -34,14 +34,15 @@ func (r *run) limit(l wire.Limits) error {
 	if len(r.version1) > 0 {
 		return r.limitVersion1(l)
 	}
-	// A container that requests no CPU gets the least weight, as from a kubelet. The kernel's default is that of 2.6 CPUs.
+	// A container that requests no CPU gets the minimum weight, as with a kubelet. The kernel's default weight
+	// corresponds to 2.6 CPUs.
 	values := map[string]string{
 		"cpu.weight": strconv.FormatInt(cpuWeight(l.CPUShareMilli), 10), "cpu.max": fmt.Sprintf("max %d", cpuPeriod),
 		"memory.max": "max", "memory.oom.group": "0",
 	}
 	if l.MemoryBytes > 0 {
 		values["memory.max"] = strconv.FormatInt(l.MemoryBytes, 10)
-		values["memory.oom.group"] = "1" // the container is useless without one of its processes
+		values["memory.oom.group"] = "1" // a container that has lost a process is useless
 	}
 	if r.c.pod.host == nil {
 		values["pids.max"] = strconv.FormatUint(mostProcesses(), 10)
@@ -52,9 +53,9 @@ func (r *run) limit(l wire.Limits) error {
 	return setGroup(r.cgroup, values)
 }
 
-// mostProcesses is how many processes and threads a container may have: as many as a user of this kernel, half of what
-// its memory allows (kernel/fork.c, RLIMIT_NPROC of the first process). Without a limit root's processes can take all
-// memory, and the agent stands still.
+// mostProcesses is the limit on a container's processes and threads: the kernel's limit for a user, half of what its
+// memory allows (kernel/fork.c, RLIMIT_NPROC of the first process). Without a limit, root's processes can use up all
+// memory and stall the agent.
 func mostProcesses() uint64 { return max(1, number("/proc/sys/kernel/threads-max")/2) }
 
 // resize sets new limits. As with a kubelet, a memory limit below what the container uses is refused.

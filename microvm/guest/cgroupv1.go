@@ -11,10 +11,10 @@ import (
 )
 
 // On a host with cgroup version 1 controllers, limits and usage are in version 1 hierarchies. A version 2 hierarchy
-// without controllers beside them finds and kills a container's processes.
+// without controllers exists as well; it is used to find and kill a container's processes.
 
 // groups returns the directories of a group in the version 1 hierarchies, by controller. There are none with version
-// 2, or with a kernel of the agent's own.
+// 2, or if the agent has its own kernel.
 func (h *hostKernel) groups(name string) map[string]string {
 	if h == nil || len(h.version1) == 0 {
 		return nil

@@ -17,7 +17,7 @@ type container struct {
 
 	// Guarded by pod.mu.
 	status wire.ContainerStatus
-	limits wire.Limits // of the current run and later ones; those in spec are the first
+	limits wire.Limits // of the current and later runs; spec has the first ones
 	run    *run        // the current one; nil between runs
 }
 
@@ -35,9 +35,9 @@ func newContainer(p *pod, index int, spec wire.Container) *container {
 	return &container{pod: p, index: index, spec: spec, status: status, limits: spec.Limits}
 }
 
-// supervise runs the container again and again, as the policy says. It reports whether the last run succeeded.
+// supervise runs the container repeatedly, as policy requires. It reports whether the last run succeeded.
 func (c *container) supervise(policy wire.RestartPolicy) bool {
-	ends := 0 // in a row, without a long run before them
+	ends := 0 // consecutive; a long run resets them
 	attempt := 0
 	if e := c.spec.Earlier; e != nil {
 		if e.Over {
@@ -66,7 +66,7 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 		case <-time.After(pause):
 		case <-c.pod.stopping:
 			c.pod.update(func() {
-				if s := &c.status; s.Exit == nil { // it waited for its next run: it ends in the state of the last one
+				if s := &c.status; s.Exit == nil { // it waits for its next run: show how the last one ended
 					s.State, s.Exit, s.LastExit, s.Reason, s.Message = wire.Terminated, s.LastExit, nil, "", ""
 				}
 			})
@@ -75,8 +75,8 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 	}
 }
 
-// backoff returns the pause before a container is started again after so many ends in a row. As with a kubelet, there
-// is none after the first, and it then doubles.
+// backoff returns the pause before a container is restarted after the given number of consecutive ends. As with a
+// kubelet, there is none after the first end, and it then doubles each time.
 func backoff(b wire.Backoff, ends int) time.Duration {
 	if ends < 2 {
 		return 0
@@ -118,7 +118,8 @@ func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
 	})
 }
 
-// awaitStartup waits until a sidecar has started for the first time: later init containers may run then.
+// awaitStartup waits until a sidecar has started for the first time; only then may later init containers run. It
+// returns false if the pod stops first.
 func (c *container) awaitStartup() bool {
 	for {
 		c.pod.mu.Lock()
@@ -135,7 +136,7 @@ func (c *container) awaitStartup() bool {
 	}
 }
 
-// resize gives the container new limits: its current run, unless that is to end for them, and those after it.
+// resize applies new limits to the container's later runs, and to its current run unless that must be restarted.
 func (c *container) resize(q wire.Resize) error {
 	c.pod.mu.Lock()
 	old, r := c.limits, c.run
@@ -157,7 +158,7 @@ func (c *container) resize(q wire.Resize) error {
 	return nil
 }
 
-// resize gives a container of the pod new limits.
+// resize applies new limits to a container of the pod.
 func (p *pod) resize(q wire.Resize) error {
 	c, err := p.container(q.Container)
 	if err != nil {
@@ -166,7 +167,7 @@ func (p *pod) resize(q wire.Resize) error {
 	return c.resize(q)
 }
 
-// current returns the container as its next process is to be.
+// current returns the container's spec with its current limits.
 func (c *container) current() wire.Container {
 	spec := c.spec
 	c.pod.mu.Lock()

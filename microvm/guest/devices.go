@@ -19,8 +19,8 @@ const (
 	virtioBlock = "0x0002"
 )
 
-// bindDevices attaches a driver to the devices of a type, one after the other, until enough returns true. It is called
-// when the pod is known and not at boot, so that a clone reads the sizes and contents of its own disks.
+// bindDevices attaches a driver to the devices of a type, one after the other, until enough returns true. It is
+// called once the pod is known and not at boot, so that a clone reads the sizes and contents of its own disks.
 func bindDevices(kind, driver string, enough func() (bool, error)) error {
 	names, err := filepath.Glob("/sys/bus/virtio/devices/*/device")
 	if err != nil {
@@ -69,8 +69,8 @@ func (p *pod) mountDisks() error {
 	return mountDisk(devices, spec.Scratch, enter.ScratchDir, unix.MS_NOATIME|flags)
 }
 
-// attachDisks returns the devices of the pod's disks by their serials. The VM has more devices than the pod has
-// disks; the others stay without a driver, since attaching takes time.
+// attachDisks returns the devices of the pod's disks by serial. The VM has more devices than the pod has disks; the
+// others get no driver, since attaching takes time.
 func (p *pod) attachDisks() (devices map[string]string, release func(), err error) {
 	wanted := slices.Clone(p.spec.Disks)
 	if p.spec.Scratch != "" {
@@ -87,8 +87,8 @@ func (p *pod) attachDisks() (devices map[string]string, release func(), err erro
 	return devices, release, err
 }
 
-// bindDisks attaches the driver to disks until those with the wanted serials are there, and returns the devices of all
-// that have it by their serials.
+// bindDisks attaches the driver to disks until those with the wanted serials are present. It returns the devices of
+// all disks that have the driver, by serial.
 func bindDisks(wanted ...string) (devices map[string]string, err error) {
 	err = bindDevices(virtioBlock, "virtio_blk", func() (bool, error) {
 		var err error
@@ -98,7 +98,7 @@ func bindDisks(wanted ...string) (devices map[string]string, err error) {
 	return devices, err
 }
 
-// mountLate mounts a root disk that the host has put on a device of a running guest.
+// mountLate mounts a root disk that the host has inserted into a device of a running guest.
 func (p *pod) mountLate(device, serial string) error {
 	devices, err := bindDisks(device)
 	if err != nil {
@@ -137,7 +137,7 @@ func mountDisk(devices map[string]string, serial, target string, flags uintptr) 
 	return nil
 }
 
-// awaitFile waits for a device node, which devtmpfs makes a moment after the driver has found the device.
+// awaitFile waits for a device node, which devtmpfs makes shortly after the driver has found the device.
 func awaitFile(path string) (err error) {
 	for range 1000 {
 		if _, err = os.Stat(path); err == nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,7 +39,7 @@ func (p *pod) exec(s *wire.Stream, req wire.Exec) (wire.ExecResult, error) {
 	done := make(chan struct{})
 	go func() {
 		feed(s, io, true)
-		select { // when the host disconnects, nobody else would end the process
+		select { // if the host has disconnected, nothing else ends the process
 		case <-done:
 		default:
 			_ = unix.Kill(pid, unix.SIGKILL)
@@ -50,8 +51,8 @@ func (p *pod) exec(s *wire.Stream, req wire.Exec) (wire.ExecResult, error) {
 	return wire.ExecResult{Code: exitCode(status)}, nil
 }
 
-// copyTo is io.Copy without its shortcuts, which would bypass the poller on a terminal. The end of a terminal, which
-// is an error, counts as the end of the file.
+// copyTo is io.Copy without its shortcuts, which would bypass the poller on a terminal. EIO, which a terminal returns
+// at its end, counts as the end of the file.
 func copyTo(w io.Writer, r io.Reader) (int64, error) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r}, make([]byte, 16<<10))
 	if errors.Is(err, unix.EIO) {
@@ -82,7 +83,7 @@ func (r *run) join(args []string, io *stdio, tty bool) (int, <-chan unix.WaitSta
 		enterOptions{cgroup: r.cgroup, version1: r.version1, join: process, pidsOf: r.pid})
 }
 
-// feed passes what the host sends to a process's standard input until the stream ends.
+// feed passes input and terminal sizes from the host to a process until the stream ends.
 func feed(s *wire.Stream, to *stdio, closeAtEnd bool) {
 	for {
 		it, err := s.Receive()
@@ -124,7 +125,10 @@ func (p *pod) attach(s *wire.Stream, req wire.Attach) (wire.ExecResult, error) {
 	return wire.ExecResult{}, nil
 }
 
-const maxProbeOutput = 10 << 10 // bytes, as kubelet's
+const (
+	maxProbeOutput = 10 << 10    // bytes, as kubelet's
+	outputLimit    = time.Second // for output that a process which the command left behind might still write
+)
 
 // execute runs the command of a probe or hook in the container, and returns the beginning of its output.
 func (r *run) execute(ctx context.Context, args []string) (string, error) {
@@ -143,7 +147,7 @@ func (r *run) execute(ctx context.Context, args []string) (string, error) {
 	if !stop() {
 		return "", fmt.Errorf("command timed out: %q", args)
 	}
-	io.drain()
+	io.drainFor(ctx, outputLimit)
 	if code := exitCode(status); code != 0 {
 		return out.String(), fmt.Errorf("command %q exited with %d: %s", args, code, out.String())
 	}

@@ -59,7 +59,7 @@ func enterNamespaces() (*hostKernel, error) {
 	return nil, unix.Exec("/proc/self/exe", os.Args, []string{environmentVariable + "=" + string(encoded)})
 }
 
-// leaveHost replaces the host's root with an empty file system that has only the program of containers in it.
+// leaveHost replaces the host's root with an empty file system that contains only the program of package enter.
 func leaveHost(e wire.Environment) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("leave the host's mount propagation: %w", err)
@@ -74,7 +74,7 @@ func leaveHost(e wire.Environment) error {
 	if err := unix.Mount(e.Enter, program, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("bind %s: %w", e.Enter, err)
 	}
-	// Containers can reach it through /proc/PID/exe, and all pods of the host start with it.
+	// Containers can reach it through /proc/PID/exe, and all pods of the host use it.
 	if err := enter.ReadOnly(program, 0); err != nil {
 		return err
 	}
@@ -107,14 +107,14 @@ func newHostKernel(encoded string) (*hostKernel, error) {
 	); err != nil {
 		return nil, err
 	}
-	// When the pod's memory is used up, the kernel shall kill a container and not the agent. A host that is a container
+	// When the pod runs out of memory, the kernel should kill a container and not the agent. A host that is a container
 	// itself may not allow this; then containers are killed first because of the score that package enter gives them.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-998"), 0)
 	return h, nil
 }
 
-// mountCgroups mounts the pod's own cgroups, which are all that the cgroup namespace shows. The agent moves into a
-// group below, since a group that enables controllers for others cannot have processes.
+// mountCgroups mounts the pod's own cgroups, the only ones visible in the cgroup namespace. The agent moves into a
+// child group, since a group that enables controllers for its children cannot have processes.
 func (h *hostKernel) mountCgroups() error {
 	if err := enter.MountFS("cgroup2", cgroupDir, "cgroup2", enter.DataOnly, ""); err != nil {
 		return err
@@ -141,14 +141,14 @@ func (h *hostKernel) mountCgroups() error {
 
 // namespacesCapabilities are the capabilities that a container may have with the host's kernel: the default of
 // container runtimes, and two that the namespaces confine. Others would make it root on the host: SYS_ADMIN at once,
-// SYS_PTRACE by way of a process of its own that has not dropped its privileges yet.
+// SYS_PTRACE through one of its own processes that has not dropped its privileges yet.
 var namespacesCapabilities = strings.Fields(`CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP
 	SETPCAP NET_BIND_SERVICE SYS_CHROOT KILL AUDIT_WRITE NET_ADMIN IPC_LOCK`)
 
-// namespacedSysctls are the prefixes of the sysctls that each set of namespaces has for itself, as listed by kubelet.
+// namespacedSysctls are the prefixes of sysctls that each set of namespaces has of its own, as listed by kubelet.
 var namespacedSysctls = []string{"net.", "kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."}
 
-// allows returns an error if the pod needs something that the host's kernel cannot give it.
+// allows returns an error if the pod needs something that the host's kernel cannot provide.
 func (h *hostKernel) allows(spec wire.Pod) error {
 	for name := range spec.Sysctls {
 		if !slices.ContainsFunc(namespacedSysctls, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
@@ -159,7 +159,7 @@ func (h *hostKernel) allows(spec wire.Pod) error {
 	return nil
 }
 
-// allowsContainer returns an error if the container would get rights over the host.
+// allowsContainer returns an error if the container would gain rights over the host.
 func (h *hostKernel) allowsContainer(c wire.Container) error {
 	if h == nil {
 		return nil
@@ -176,8 +176,8 @@ func (h *hostKernel) allowsContainer(c wire.Container) error {
 	return nil
 }
 
-// attachDisks attaches the host's disk images to loop devices, which it returns by the disks' serials. Mount them
-// before calling release: a device vanishes with its last user.
+// attachDisks attaches the host's disk images to loop devices, which it returns by serial. Mount them before calling
+// release: a device is detached when its last user closes it.
 func (h *hostKernel) attachDisks(wanted []string) (devices map[string]string, release func(), err error) {
 	devices = map[string]string{}
 	var open []*os.File
@@ -197,7 +197,7 @@ func (h *hostKernel) attachDisks(wanted []string) (devices map[string]string, re
 		}
 		open = append(open, f)
 		devices[d.Serial] = f.Name()
-		_ = unix.Close(d.FD) // the device has it
+		_ = unix.Close(d.FD) // the loop device holds the image
 	}
 	return devices, release, nil
 }

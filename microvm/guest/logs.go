@@ -11,11 +11,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// maxLogBytes bounds what the guest holds for a host that is away or slow. When it is reached, containers block when
-// they write, as with a full pipe. Nothing is lost while a host process restarts.
+// maxLogBytes bounds what the guest buffers while the host is disconnected or slow. At this limit, writes of
+// containers block, as with a full pipe. Nothing is lost while a host process restarts.
 const maxLogBytes = 1 << 20
 
-const recordCost = 64 // of a record, beside its line
+const recordCost = 64 // bytes of a record, besides its line
 
 // logs holds what the containers have written until the host has stored it.
 type logs struct {
@@ -55,7 +55,7 @@ func (l *logs) taken(through int64) {
 		l.bytes -= len(l.records[n].Line) + recordCost
 		n++
 	}
-	clear(l.records[:n]) // their memory is needed before the slice grows again
+	clear(l.records[:n]) // frees the lines before the slice grows again
 	l.records = l.records[n:]
 	l.changed.Broadcast()
 }
@@ -84,8 +84,8 @@ func (l *logs) newest() int64 {
 	return l.last
 }
 
-// flush waits until the host has stored all records up to a time. Later ones, from containers that never pause, are not
-// waited for.
+// flush waits until the host has stored all records up to a time. It does not wait for later ones, since some
+// containers never pause.
 func (l *logs) flush(through int64, done <-chan struct{}) error {
 	stop := make(chan struct{})
 	defer close(stop)
@@ -142,7 +142,7 @@ func (l *logs) follow(s *wire.Stream, after int64) error {
 	}
 }
 
-// lines splits what it reads into records of at most MaxLogLine bytes until the end of r, and passes each to add.
+// lines reads r to its end, splits it into lines of at most MaxLogLine bytes and passes each to add.
 func lines(r io.Reader, add func(line []byte, partial bool)) {
 	b := bufio.NewReaderSize(r, wire.MaxLogLine)
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// A container writes without a pause, more than may be on its way to a host that stores each line before the next: every
-// line arrives, whole and in order.
+// A container writes without a pause, more than may be in transit to a host that stores each line before the next.
+// Every line arrives, whole and in order.
 func TestAFloodOfLogsArrivesWhole(t *testing.T) {
 	const n = 10_000
 	line := bytes.Repeat([]byte("x"), 200)
@@ -44,7 +44,7 @@ func TestAFloodOfLogsArrivesWhole(t *testing.T) {
 		if err != nil || !bytes.Equal(r.Line, line) || r.Nanos <= last {
 			t.Fatalf("record %d: %+v after %d, %v", i, r, last, err)
 		}
-		if last = r.Nanos; i > n/10 { // at first the host is slow
+		if last = r.Nanos; i > n/10 { // the host is slow for the first tenth
 			err = s.SendMessage(wire.LogsTaken{Through: last})
 		}
 		if err != nil {

@@ -4,11 +4,10 @@
 // them, and serves exec, attach, port-forward and statistics over the control port (package wire). On hosts without
 // virtual machines the agent runs in namespaces of the host; see hostKernel.
 //
-// All state is in the agent and none on the host, so that a host process can end and come back without the pod
-// noticing.
+// All state is in the agent and none on the host, so that a host process can restart without the pod noticing.
 //
-// The agent is linked statically and small, since it is part of every guest's memory. It imports the standard library,
-// x/sys/unix and package wire.
+// The agent is small and statically linked, since it is part of every guest's memory. It imports the standard
+// library, x/sys/unix and packages enter and wire.
 package guest
 
 import (
@@ -35,8 +34,8 @@ func Main() {
 	powerOff()
 }
 
-// agentScore makes the kernel kill every container before the agent, when the guest's memory is used up. A kubelet has
-// the same.
+// agentScore makes the kernel kill every container before the agent when the guest runs out of memory. The kubelet
+// uses the same score.
 const agentScore = "-999"
 
 func agent() error {
@@ -79,8 +78,8 @@ func agentInNamespaces() error {
 	return nil
 }
 
-// powerOff ends the guest. The host runs QEMU with -no-reboot, so that a reset ends it; this works without ACPI. In
-// namespaces the end of the first process ends all others.
+// powerOff ends the guest. The host runs QEMU with -no-reboot, so that a reset ends QEMU; this works without ACPI. In
+// namespaces, the end of the first process ends all others.
 func powerOff() {
 	if inNamespaces() {
 		os.Exit(0)

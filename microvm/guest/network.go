@@ -83,7 +83,7 @@ func addressNIC(fd int, n wire.Network) error {
 	return errors.Join(append(failed, up(fd, nic))...)
 }
 
-// configure fills a request that concerns a device, and makes it.
+// configure fills in a request about a device and issues it.
 func configure(fd int, device string, request uint, fill func(*unix.Ifreq) error) error {
 	r, err := unix.NewIfreq(device)
 	if err == nil {
@@ -121,8 +121,8 @@ type route struct {
 	_                     [6]byte
 }
 
-// addDefaultRoute adds the route by the gateway and, if the gateway is no neighbour, as with an address of 32 bits, a
-// route to the gateway.
+// addDefaultRoute adds the default route through the gateway. If the gateway is outside the pod's own prefix, as with
+// a /32 address, it first adds a route to the gateway.
 func addDefaultRoute(fd int, n wire.Network) error {
 	gw, err := netip.ParseAddr(n.Gateway)
 	if err != nil || !gw.Is4() {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// broadcast sends what a container writes to everybody who is attached to it.
+// broadcast sends a container's output to all clients that are attached to it.
 type broadcast struct {
 	mu      sync.Mutex
 	streams map[*wire.Stream]wire.Attach

@@ -25,11 +25,11 @@ type pod struct {
 	prepared  chan struct{} // closed: containers may start
 	holder    int           // the first process of the PID namespace that the containers share; 0: they share none
 
-	stopping chan struct{} // closed: nothing is started any more
+	stopping chan struct{} // closed: nothing more is started
 	stopOnce sync.Once
 	deadline time.Time     // of the stop; valid after stopping is closed, as is forced
 	forced   bool          // stop without a grace period
-	done     chan struct{} // closed: nothing runs any more
+	done     chan struct{} // closed: nothing runs
 
 	filesMu sync.Mutex // one update of a volume at a time
 	adding  sync.Mutex // one container at a time
@@ -52,7 +52,7 @@ func newPod(spec wire.Pod, processes *processes, host *hostKernel) *pod {
 	return p
 }
 
-// run runs the pod to its end.
+// run runs the pod until it ends.
 func (p *pod) run() {
 	defer close(p.done)
 	err := p.prepare()
@@ -144,7 +144,7 @@ func (p *pod) runInits() bool {
 	return true
 }
 
-// runRegulars runs the regular containers until none will be started again.
+// runRegulars runs the regular containers until none will be restarted.
 func (p *pod) runRegulars() {
 	var all sync.WaitGroup
 	for _, c := range p.all() {
@@ -155,12 +155,12 @@ func (p *pod) runRegulars() {
 	all.Wait()
 }
 
-// add adds an ephemeral container and runs it, once.
+// add adds an ephemeral container and runs it once.
 func (p *pod) add(a wire.Add) error {
 	select {
 	case <-p.prepared:
 	case <-p.done:
-		return errors.New("the pod is over")
+		return errors.New("the pod has ended")
 	}
 	p.adding.Lock()
 	defer p.adding.Unlock()
@@ -204,16 +204,18 @@ func (p *pod) endOthers() {
 	}
 }
 
-// beginStop prevents that anything is started. The first caller's grace period counts.
-func (p *pod) beginStop(grace time.Duration) {
+// beginStop prevents anything more from being started. The first caller's grace period applies. beginStop reports
+// whether this is the first call.
+func (p *pod) beginStop(grace time.Duration) (first bool) {
 	p.stopOnce.Do(func() {
-		p.forced, p.deadline = grace <= 0, time.Now().Add(grace)
+		first, p.forced, p.deadline = true, grace <= 0, time.Now().Add(grace)
 		close(p.stopping)
 	})
+	return first
 }
 
-// grace returns what is left of the grace period while the pod is being stopped. As from a kubelet, latecomers get a
-// minimum.
+// grace returns what is left of the grace period while the pod is being stopped. As with a kubelet, it is at least
+// minGrace, unless the stop is forced.
 func (p *pod) grace() time.Duration {
 	if p.forced {
 		return 0
@@ -221,15 +223,27 @@ func (p *pod) grace() time.Duration {
 	return max(minGrace, time.Until(p.deadline))
 }
 
-// stop ends the pod: all regular containers at once, then the sidecars in reverse order. It returns when nothing runs.
+// stop ends the pod: the sidecars last, in reverse order, and before them all other containers at once. A later call
+// can shorten the grace period. It returns when nothing runs.
 func (p *pod) stop(grace time.Duration) {
-	p.beginStop(grace)
+	if !p.beginStop(grace) {
+		defer time.AfterFunc(grace, p.killAll).Stop()
+	}
 	for _, c := range p.all() {
 		if c.spec.Kind != wire.KindSidecar {
 			go c.kill(p.grace(), "Stopping container "+c.spec.Name)
 		}
 	}
 	<-p.done
+}
+
+// killAll kills the containers that run.
+func (p *pod) killAll() {
+	for _, c := range p.all() {
+		if r, err := c.running(); err == nil {
+			r.killAll()
+		}
+	}
 }
 
 // update changes the pod's or a container's status and notifies the watchers.
@@ -255,7 +269,7 @@ func (p *pod) event(e wire.Event) {
 // more than 1 MiB.
 const maxUpdate = 64 << 10
 
-// takeEvents returns the oldest unsent events, as many as one update may have. p.mu is held.
+// takeEvents returns the oldest unsent events, as many as fit into one update. p.mu is held.
 func (p *pod) takeEvents() []wire.Event {
 	n, bytes := 0, 0
 	for n < len(p.events) && (n == 0 || bytes+len(p.events[n].Message) <= maxUpdate) {

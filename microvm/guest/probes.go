@@ -26,7 +26,7 @@ func (r *run) lead() {
 	c.pod.update(func() {
 		if c.run == r {
 			c.status.StartupDone = true
-			c.status.Ready = c.spec.ReadinessProbe == nil && c.spec.Kind != wire.KindInit // which is ready when it has ended
+			c.status.Ready = c.spec.ReadinessProbe == nil && c.spec.Kind != wire.KindInit // init containers: when they end
 		}
 	})
 	if p := c.spec.LivenessProbe; p != nil {
@@ -44,10 +44,11 @@ func (r *run) lead() {
 	}
 }
 
-// hook performs the action of a hook.
+// hook performs the action of a hook. As with a kubelet, any answer to an HTTP request is a success.
 func (r *run) hook(ctx context.Context, a wire.Action) error {
 	err := r.act(ctx, a)
-	if told := warning(""); errors.As(err, &told) {
+	told, status := warning(""), badStatus(0)
+	if errors.As(err, &told) || errors.As(err, &status) {
 		return nil
 	}
 	return err
@@ -61,8 +62,8 @@ func (r *run) warn(reason, message string) {
 	})
 }
 
-// probe probes again and again, and passes each verdict, after its threshold, to result, which ends the probing by
-// returning true. A failed startup or liveness probe ends the run. It reports whether result ended the probing.
+// probe probes periodically, and passes each verdict that reaches its threshold to result until that returns true. A
+// failed startup or liveness probe ends the run. probe reports whether result ended the probing.
 func (r *run) probe(name string, p wire.Probe, result func(ok bool) bool) bool {
 	if !r.pause(p.InitialDelay) {
 		return false

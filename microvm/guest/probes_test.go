@@ -6,7 +6,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// What has no probe is ready as soon as it runs; an init container is when it has ended, as from a kubelet.
+// A container without a probe is ready as soon as it runs, and an init container once it has ended, as with a
+// kubelet.
 func TestReadyWithoutProbe(t *testing.T) {
 	p := newPod(wire.Pod{Containers: []wire.Container{
 		{Name: "init", Kind: wire.KindInit}, {Name: "sidecar", Kind: wire.KindSidecar}, {Name: "main"},

@@ -35,14 +35,14 @@ type run struct {
 	cancel context.CancelFunc
 	exited chan struct{}
 	ending sync.Once
-	// resized is set when the run is ended for the sake of new limits.
+	// resized is set if the run is ended to apply new limits.
 	resized atomic.Bool
 }
 
-// minGrace is what a process keeps of its grace period after a preStop hook that took all of it, as from a kubelet.
+// minGrace is the time that a process still gets if its preStop hook has used up the grace period, as with a kubelet.
 const minGrace = 2 * time.Second
 
-// once runs the container to its end. It reports whether the run ended for the sake of new limits.
+// once runs the container until it ends. It reports whether the run was ended to apply new limits.
 func (c *container) once(attempt int) (exit wire.Exit, resized bool) {
 	r := &run{c: c, attempt: attempt, exited: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -67,13 +67,13 @@ func (c *container) once(attempt int) (exit wire.Exit, resized bool) {
 		c.run = r
 		c.pod.event(wire.Event{Container: c.spec.Name, Reason: "Started", Message: "Container started"})
 	})
-	if c.stopped() { // the pod's stop came before this run
+	if c.stopped() { // the pod was stopped before c.run was set
 		go r.end(c.pod.grace(), "Stopping container "+c.spec.Name)
 	}
 	go r.lead()
 	status := <-ended
 	r.cancel()
-	r.killAll() // what the first process has left behind ends with it
+	r.killAll() // ends what the first process has left behind
 	r.io.drain()
 	return r.exit(status), r.resized.Load()
 }
@@ -125,7 +125,7 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 	return ended, nil
 }
 
-// consume stores the container's output line by line, and sends it to everybody who is attached.
+// consume stores the container's output line by line, and sends it to all attached clients.
 func (r *run) consume(stream byte, from io.Reader) {
 	lines(io.TeeReader(from, r.output.channel(stream)), func(line []byte, partial bool) {
 		r.c.pod.logs.add(wire.LogRecord{

@@ -15,11 +15,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// session serves hosts, one after the other, since a host process may end and another take its place.
+// session serves host processes, one after the other: one may end and another take its place.
 type session struct {
 	processes *processes
 	host      *hostKernel   // nil: the kernel is the agent's own
-	off       chan struct{} // closed: the guest is to end
+	off       chan struct{} // closed: the guest must end
 
 	mu  sync.Mutex
 	pod *pod
@@ -29,12 +29,12 @@ func newSession(host *hostKernel) *session {
 	return &session{processes: newProcesses(), host: host, off: make(chan struct{})}
 }
 
-// minPollPause is the first pause between attempts to find a host.
+// minPollPause is the initial pause between attempts to find a host.
 const minPollPause = 4 * time.Millisecond
 
 // serve serves hosts on the control port. The port stays open while no host is connected: after a restore, a VMM that
-// sees it opened anew may not notice what the host has sent meanwhile (QEMU 7.2 does not until something else wakes
-// it).
+// sees the port reopened may not notice what the host has sent meanwhile (QEMU 7.2 does not until something else
+// wakes it).
 func (a *session) serve(port *os.File) {
 	pause := minPollPause
 	for {
@@ -137,7 +137,7 @@ func (a *session) hello() (h wire.Hello) {
 	return h
 }
 
-// start starts the pod. If the host sends it again, because it did not get the answer, nothing happens.
+// start starts the pod. It does nothing if the host repeats the request because it did not get the answer.
 func (a *session) start(spec wire.Pod) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,10 +1,12 @@
 package guest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +27,8 @@ type output struct {
 	file    *os.File
 }
 
-// newStdio opens them. It passes each output to consume, which reads it to its end, in a goroutine of its own.
+// newStdio opens the standard input and output of a process. It passes each output to consume, which reads it to its
+// end, in a goroutine of its own.
 func newStdio(tty, stdin bool, size *wire.Size, consume func(channel byte, r io.Reader)) (*stdio, error) {
 	s := &stdio{}
 	var err error
@@ -110,7 +113,7 @@ func control(f *os.File, use func(fd int) error) error {
 	return err
 }
 
-// started closes the process's ends, of which it has its own copies.
+// started closes the process's ends: the process has its own copies.
 func (s *stdio) started() {
 	for i, f := range s.files {
 		if f != nil {
@@ -124,6 +127,21 @@ func (s *stdio) started() {
 func (s *stdio) drain() {
 	s.reading.Wait()
 	s.closeEnds()
+}
+
+// drainFor is drain, but waits no longer than a limit, or until ctx ends, for processes that have inherited the output
+// and keep running. What they write later is read and dropped.
+func (s *stdio) drainFor(ctx context.Context, limit time.Duration) {
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		s.drain()
+	}()
+	select {
+	case <-drained:
+	case <-time.After(limit):
+	case <-ctx.Done():
+	}
 }
 
 func (s *stdio) closeEnds() {

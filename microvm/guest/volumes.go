@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// volumeDir returns the directory with a volume's content, and whether that is an image's.
+// volumeDir returns the directory with a volume's content, and whether that content is an image.
 func (p *pod) volumeDir(name string) (dir string, isImage bool, err error) {
 	for _, v := range p.spec.Volumes {
 		switch {
@@ -48,7 +48,7 @@ func (p *pod) makeVolume(v wire.Volume) error {
 	if v.Projected {
 		return p.writeFiles(dir, v.Files)
 	}
-	// As from a kubelet, everybody may write to an emptyDir; with an fsGroup its files belong to the group.
+	// As with a kubelet, every user may write to an emptyDir; with an fsGroup, its files belong to that group.
 	mode := os.FileMode(0o777)
 	if g := p.spec.FSGroup; g != nil {
 		if err := os.Chown(dir, 0, int(*g)); err != nil {
@@ -70,8 +70,8 @@ func (p *pod) updateFiles(v wire.Volume) error {
 }
 
 // writeFiles replaces all files of a volume at once, as a kubelet does and programs rely on: the files are in a
-// directory of their own, the link ..data leads to it, and each name at the top is a link through ..data. Renaming
-// that link is the update.
+// directory of their own, the link ..data refers to it, and each name at the top is a link through ..data. The update
+// is a rename of that link.
 func (p *pod) writeFiles(dir string, files []wire.File) error {
 	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// Bridge returns the network of a state directory's microVMs, which needs root. Its
-// addresses are chosen once, away from those of this instance, and kept.
+// Bridge returns the network of a state directory's microVMs; it requires root. The addresses are chosen once, so
+// that they do not overlap this instance's, and stored.
 func Bridge(dir string) (*sandbox.Bridge, error) {
 	prefix, err := bridgePrefix(dir)
 	if err != nil {
@@ -24,7 +24,7 @@ func Bridge(dir string) (*sandbox.Bridge, error) {
 	return sandbox.NewBridge(bridgeName(dir), prefix)
 }
 
-// BridgeAt returns the network with the addresses that a host was given, unless they overlap this instance's.
+// BridgeAt returns the network with the addresses assigned to a host, or an error if they overlap this instance's.
 func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -34,11 +34,11 @@ func BridgeAt(dir string, prefix netip.Prefix) (*sandbox.Bridge, error) {
 		if strings.HasPrefix(i.Name, bridgeName(dir)) {
 			continue
 		}
-		own, _ := i.Addrs() // fails if the interface has gone
+		own, _ := i.Addrs() // fails if the interface is gone
 		if overlapsAny(prefix, own) {
-			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, are those of this machine's %s too; give the "+
-				"host others: remove it (kubectl delete namespace nodeless-host-NAME) and make it known again with --pod-cidr",
-				prefix, i.Name)
+			return nil, fmt.Errorf("the addresses of this host's microVMs, %s, overlap those of this machine's interface %s; "+
+				"remove the host (kubectl delete namespace nodeless-host-NAME) and register it again with other addresses "+
+				"(nodeless host token NAME --pod-cidr CIDR)", prefix, i.Name)
 		}
 	}
 	return sandbox.NewBridge(bridgeName(dir), prefix)
@@ -75,8 +75,8 @@ func bridgePrefix(dir string) (netip.Prefix, error) {
 	return prefix, err
 }
 
-// freePrefix returns a block of 4,096 addresses within 10.202.0.0 to 10.249.255.255 that follows from the directory, or
-// the next one that overlaps none of this instance's networks.
+// freePrefix returns a block of 4,096 addresses within 10.202.0.0 to 10.249.255.255: the one derived from the
+// directory, or the next one that overlaps none of this instance's networks.
 func freePrefix(dir string, own []net.Addr) (netip.Prefix, error) {
 	const blocks = 48 * 16
 	b, _ := hex.DecodeString(shortHash(dir)) // always hexadecimal

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -19,30 +20,33 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// bringUp starts a microVM. It retries until it succeeds or the microVM has to end, and explains in the pod's
-// status why the pod is not running yet. The steps:
+// bringUp starts a microVM. It retries until it succeeds or the microVM must end, and explains in the pod's status
+// why the pod is not running yet. The steps:
 //
-//  1. Wait for the binding, if pods' objects are read as their Nodes.
+//  1. Wait until the pod is bound, if its objects are read as its Node.
 //  2. Pull the images.
-//  3. Wait for the binding, if the pod has tokens: they name the Node of a pod that is bound.
+//  3. Wait until the pod is bound, if it has tokens: they name the Node of a bound pod.
 //  4. Translate the pod for the guest, with the contents of its ConfigMaps and Secrets.
 //  5. Boot the guest, which follow watches from then on.
 func (m *microVM) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
 	m.mu.Unlock()
-	defer m.h.watchers.Notify(m.record.ID) // this may have ended the pod
+	defer m.h.watchers.Notify(m.record.ID) // the pod may have ended
 	if m.h.o.AsNode != nil && !m.awaitBinding() {
 		return
 	}
 	pod := m.current()
+	if pod == nil { // fargate-scheduler removes the microVM
+		return
+	}
 	m.h.objects.register(pod)
 	images, ok := m.pull(pod)
 	if !ok || hasTokens(pod) && !m.awaitBinding() {
 		return
 	}
 	for m.ctx.Err() == nil {
-		pod = m.feasible(m.current())
+		pod = m.feasible(cmp.Or(m.current(), pod))
 		spec, err := podspec.Spec(m.ctx, pod, m.specOptions(pod, images))
 		if err != nil {
 			m.reportError(pod, err)
@@ -85,7 +89,7 @@ func hasTokens(pod *corev1.Pod) bool {
 	})
 }
 
-// awaitBinding waits until the pod is bound. It returns false if the microVM has to end first.
+// awaitBinding waits until the pod is bound. It returns false if the microVM must end first.
 func (m *microVM) awaitBinding() bool {
 	for {
 		if pod := m.h.podOf(m.record.UID); pod != nil && pod.Spec.NodeName != "" {
@@ -97,8 +101,8 @@ func (m *microVM) awaitBinding() bool {
 	}
 }
 
-// current returns the pod as the API server has it or, if it does not, as Start got it; with the name of its Node even
-// before it is bound.
+// current returns the pod from the API server or, if it has none, the pod passed to Start or found by resume; nil if
+// there is neither. Its nodeName is set even before the pod is bound.
 func (m *microVM) current() *corev1.Pod {
 	pod := m.h.podOf(m.record.UID)
 	if pod == nil {
@@ -127,7 +131,7 @@ func containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 // serial names the disk of an image in a guest; a serial has at most 20 bytes.
 func serial(i *image.Image) string { return "image-" + i.ID[len(i.ID)-12:] }
 
-// specOptions returns what podspec needs beside the pod. Images may be nil for the volumes alone.
+// specOptions returns the options that podspec needs besides the pod. Images may be nil to translate volumes only.
 func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) podspec.Options {
 	ip := m.record.address().String()
 	o := podspec.Options{
@@ -148,8 +152,8 @@ func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) p
 	return o
 }
 
-// reportError reports, as a kubelet does, why the pod could not be translated: for a container in its state, for a
-// volume by an event.
+// reportError reports, as a kubelet does, why the pod could not be translated: as a configuration error of a
+// container, or else as a failed mount.
 func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	var of *podspec.ContainerError
 	switch {
@@ -164,8 +168,8 @@ func (m *microVM) reportError(pod *corev1.Pod, err error) {
 	}
 }
 
-// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether that changes
-// the status.
+// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether the status
+// has changed.
 func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.ContainerStateWaiting) bool {
 	waiting := map[string]corev1.ContainerStateWaiting{}
 	for c := range containers(pod) {
@@ -174,7 +178,7 @@ func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.Conta
 		}
 	}
 	m.mu.Lock()
-	if len(waiting) == 0 { // an ephemeral container: others may wait, too
+	if len(waiting) == 0 { // an ephemeral container: others may be waiting too
 		waiting = cloned(m.waiting)
 		waiting[container] = why
 	}
@@ -222,7 +226,7 @@ func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 		return nil, err
 	}
 	m.mu.Lock()
-	m.vm, m.waiting, m.began = vm, nil, time.Now()
+	m.vm, m.waiting, m.began, m.samples = vm, nil, time.Now(), [2]wire.Stats{}
 	for _, v := range spec.Volumes {
 		m.pushed[v.Name] = contentOf(v)
 	}

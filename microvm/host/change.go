@@ -32,7 +32,7 @@ func (h *Host) podChanged(was, is *corev1.Pod) {
 	}
 }
 
-// followChanges gives a running guest what changes in its pod: resources, and ephemeral containers.
+// followChanges applies changes of a pod to its running guest: changed resources and new ephemeral containers.
 func (m *microVM) followChanges(vm *sandbox.VM) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
@@ -57,7 +57,7 @@ func (m *microVM) followChanges(vm *sandbox.VM) {
 	}
 }
 
-// resize gives the containers the resources that their pod says now. It returns false if it has to be tried again.
+// resize applies the pod's current resources to its containers. It returns false if it must be tried again.
 func (m *microVM) resize(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) bool {
 	m.mu.Lock()
 	given, failed := maps.Clone(m.record.Resources), m.resizeError
@@ -96,7 +96,7 @@ func (m *microVM) resize(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) b
 	return err == nil
 }
 
-// resizeOne gives one container its new resources.
+// resizeOne applies the new resources of one container.
 func (m *microVM) resizeOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.Container,
 	given corev1.ResourceRequirements,
 ) error {
@@ -115,14 +115,14 @@ func (m *microVM) resizeOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod
 	return m.h.records.save(r)
 }
 
-// cloned returns a copy of a map, which others may be reading, to write to.
+// cloned returns a writable copy of a map that others may be reading.
 func cloned[V any](m map[string]V) map[string]V {
 	out := make(map[string]V, len(m)+1)
 	maps.Copy(out, m)
 	return out
 }
 
-// restartsFor reports whether a container has to be restarted for its new resources, by its resizePolicy.
+// restartsFor reports whether a container's resizePolicy requires a restart to apply its new resources.
 func restartsFor(c *corev1.Container, given corev1.ResourceRequirements) bool {
 	return slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 		differ := func(now, before corev1.ResourceList) bool {
@@ -134,8 +134,8 @@ func restartsFor(c *corev1.Container, given corev1.ResourceRequirements) bool {
 	})
 }
 
-// infeasible returns why a pod's containers cannot get the resources that it asks for: the microVM has the size that it
-// was started with, in whole CPUs. The words are the kubelet's.
+// infeasible returns why the microVM cannot provide what the pod's containers request now, or "" if it can: a microVM
+// keeps the size it was started with, in whole CPUs. The wording is the kubelet's.
 func (m *microVM) infeasible(pod *corev1.Pod) string {
 	want, size := fargate.Requests(pod), m.record.Size
 	for _, r := range []struct {
@@ -161,8 +161,8 @@ func resourcesOf(pod *corev1.Pod) map[string]corev1.ResourceRequirements {
 	return out
 }
 
-// feasible returns the pod with the resources that a new virtual machine of its size can give: those that its
-// containers had, if it asks for more now.
+// feasible returns the pod with resources that a new virtual machine of the same size can provide. If the pod
+// requests more than that, its containers get the resources they had.
 func (m *microVM) feasible(pod *corev1.Pod) *corev1.Pod {
 	m.mu.Lock()
 	given := m.record.Resources
@@ -179,8 +179,8 @@ func (m *microVM) feasible(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// addEphemeral begins to add the ephemeral containers that the guest does not have. One that ran in an earlier virtual
-// machine of the pod does not run again.
+// addEphemeral starts adding the ephemeral containers that the guest does not have. One that ran in an earlier
+// virtual machine of the pod does not run again.
 func (m *microVM) addEphemeral(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) {
 	s, _ := vm.Status()
 	for i := range pod.Spec.EphemeralContainers {
@@ -193,12 +193,13 @@ func (m *microVM) addEphemeral(ctx context.Context, vm *sandbox.VM, pod *corev1.
 		}
 		m.mu.Unlock()
 		if wanted {
+			m.h.objects.register(pod) // c may refer to objects to which no other container does
 			m.h.work.Go(func() { m.addOne(ctx, vm, pod, c) })
 		}
 	}
 }
 
-// addOne adds an ephemeral container, retrying until it is there or ctx ends.
+// addOne adds an ephemeral container, retrying until it succeeds or ctx is done.
 func (m *microVM) addOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.EphemeralContainer) {
 	defer func() {
 		m.mu.Lock()
@@ -231,7 +232,7 @@ func (m *microVM) addOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c
 	m.h.watchers.Notify(m.record.ID)
 }
 
-// tryToAdd records the image of an ephemeral container and gives the container to the guest.
+// tryToAdd records the image of an ephemeral container and adds the container to the guest.
 func (m *microVM) tryToAdd(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.EphemeralContainer,
 	i *image.Image,
 ) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// asks returns a pod with one container that asks for so much, and is restarted for other memory.
+// asks returns a pod with one container that has these requests and restarts when its memory changes.
 func asks(cpu, memory string) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
 		Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{

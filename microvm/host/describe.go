@@ -21,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// maxPods is the kubelet's limit with which large nodes are commonly run.
+// maxPods is the kubelet's pod limit, as commonly set on large nodes.
 const maxPods = 250
 
 // nodeCapacity returns the default capacity: all CPUs and three quarters of the memory. Disk space is not
@@ -53,7 +53,7 @@ func (h *Host) Describe() microvm.Description {
 		// While microVMs run, the host is not lost: it may be too busy to boot another guest.
 		d.Starting, d.Message = h.Running() > 0, s.why.Error()
 	case !s.resumed || !s.probed:
-		d.Starting, d.Message = true, "it is being found out what this machine can run"
+		d.Starting, d.Message = true, "the host is checking what this machine can run"
 	default:
 		d.Ready = true
 	}
@@ -66,13 +66,14 @@ func (h *Host) abilities() fargate.Abilities {
 	return able
 }
 
-// The pause before the host's abilities are probed again after a failure; it doubles each time.
+// The delay before a failed probe of the host is retried; it doubles each time.
 const (
 	firstProbeDelay = 15 * time.Second
 	maxProbeDelay   = 10 * time.Minute
 )
 
-// probe finds out, once Wanted returns, what the host can run, and retries until it can run microVMs.
+// probe determines what the host can run and retries until it can run microVMs. It first waits for Wanted, unless the
+// host has microVMs already.
 func (h *Host) probe(ctx context.Context) {
 	if !h.Any() && h.o.Wanted != nil {
 		if err := h.o.Wanted(ctx); err != nil {
@@ -129,7 +130,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return clock.Sleep(ctx, clock.Real{}, d) == nil
 }
 
-// UntilProfiles returns a function for Options.Wanted, which waits until there is a FargateProfile.
+// UntilProfiles returns a function for Options.Wanted that waits until a FargateProfile exists.
 func UntilProfiles(config *rest.Config) (func(context.Context) error, error) {
 	scheme := apiruntime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -144,13 +145,13 @@ func UntilProfiles(config *rest.Config) (func(context.Context) error, error) {
 			if there, err := awaitProfile(ctx, c); there && err == nil {
 				return nil
 			}
-			pause(ctx, firstProbeDelay/10) // the API server is away, or the watch has ended
+			pause(ctx, firstProbeDelay/10) // the API server is unavailable, or the watch has ended
 		}
 		return ctx.Err()
 	}, nil
 }
 
-// awaitProfile waits for a profile as long as a watch lasts.
+// awaitProfile waits for a profile until the watch ends.
 func awaitProfile(ctx context.Context, c client.WithWatch) (there bool, err error) {
 	var list v1alpha1.FargateProfileList
 	if err := c.List(ctx, &list); err != nil || len(list.Items) > 0 {

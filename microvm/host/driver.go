@@ -21,7 +21,7 @@ const (
 	namespacesDir = "namespaces"
 )
 
-// Engine parses the name of an engine as users write it.
+// Engine parses the name of an engine, ignoring case.
 func Engine(name string) (v1alpha1.Engine, error) {
 	for _, e := range []v1alpha1.Engine{
 		v1alpha1.EngineAuto, v1alpha1.EngineKVM, v1alpha1.EngineTCG, v1alpha1.EngineNamespace,
@@ -34,7 +34,7 @@ func Engine(name string) (v1alpha1.Engine, error) {
 		"virtual machines, no security boundary)", name)
 }
 
-// driver returns the driver of the engine in o. Only an explicit request gives pods without virtual machines.
+// driver returns the driver of the engine in o. Pods run without virtual machines only if o says so explicitly.
 func driver(o Options) (vmm.Driver, error) {
 	if o.Engine == v1alpha1.EngineNamespace {
 		programs, err := programs.Programs()
@@ -58,11 +58,11 @@ func driver(o Options) (vmm.Driver, error) {
 	return q, nil
 }
 
-// namespaceAdvice is what a host without virtual machines can do.
-const namespaceAdvice = "; a machine that cannot have virtual machines can run pods of profiles with engine: " +
-	"Namespace, without any security boundary, when it is started with --engine namespace"
+// namespaceAdvice tells users what to do on an instance that cannot run virtual machines.
+const namespaceAdvice = "; a machine without virtual machines can run pods of profiles with spec.engine: " +
+	"Namespace, without any security boundary: start the host with --engine namespace"
 
-// removeUnfinished ends guests that a killed process was probing with or making templates of.
+// removeUnfinished removes the guests that a killed process used for probing or for making templates.
 func removeUnfinished(dir string) error {
 	for _, below := range []string{qemuDir, namespacesDir} {
 		of := filepath.Join(dir, below)
@@ -84,7 +84,7 @@ func removeUnfinished(dir string) error {
 	return nil
 }
 
-// templateDir returns the directory of template memory: in shared memory, with a name that follows from the state
+// templateDir returns the directory of template memory: in shared memory, with a name derived from the state
 // directory; "" if there is no shared memory.
 func templateDir(dir string) string {
 	const shm = "/dev/shm"
@@ -94,7 +94,7 @@ func templateDir(dir string) string {
 	return filepath.Join(shm, fmt.Sprintf("nodeless-%d-%s", os.Getuid(), shortHash(dir)))
 }
 
-// shortHash returns a name of eight hexadecimal digits that follows from a directory.
+// shortHash returns eight hexadecimal digits derived from the path of a directory.
 func shortHash(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs
@@ -102,7 +102,7 @@ func shortHash(dir string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(dir)))[:8]
 }
 
-// engineOf returns a profile's name for what a driver has found.
+// engineOf returns the engine that a driver provides, as profiles name it.
 func engineOf(found vmm.Capabilities) string {
 	if found.SharesKernel {
 		return string(v1alpha1.EngineNamespace)
@@ -123,12 +123,12 @@ func kernelVersion(d vmm.Driver, found vmm.Capabilities) string {
 	return version
 }
 
-// retryingDriver is a driver that can be probed again after a failure: what was missing may have been installed.
+// retryingDriver is a driver that can be probed again after a failure, since what was missing may be installed now.
 type retryingDriver struct {
 	make func() (vmm.Driver, error)
 
 	mu sync.Mutex
-	d  vmm.Driver // nil until a probe succeeds
+	d  vmm.Driver // nil until made, and after a failed probe
 }
 
 func (r *retryingDriver) get() (vmm.Driver, error) {
@@ -142,7 +142,7 @@ func (r *retryingDriver) get() (vmm.Driver, error) {
 	return r.d, err
 }
 
-// Probe implements vmm.Driver. It remembers success only.
+// Probe implements vmm.Driver. After a failure, the next call makes a new driver.
 func (r *retryingDriver) Probe(ctx context.Context) (vmm.Capabilities, error) {
 	d, err := r.get()
 	if err != nil {
@@ -177,9 +177,9 @@ func (r *retryingDriver) Start(ctx context.Context, spec vmm.Spec) (*vmm.Process
 	return d.Start(ctx, spec)
 }
 
-// Sweep ends the microVMs of a state directory that no process uses, giving their pods their grace until ctx is done,
-// and frees the memory of templates and the bridge. The next process finds in the directory what it needs to start the
-// pods again. Sweep returns how many microVMs ran.
+// Sweep ends the microVMs of a state directory that no process uses. Their pods get their grace period, at most until
+// ctx is done. Sweep also frees the memory of templates and removes the bridge. The directory keeps what the next
+// process needs to start the pods again. Sweep returns how many microVMs were running.
 func Sweep(ctx context.Context, dir string) (ended int, err error) {
 	if ended, err = sandbox.Sweep(ctx, dir); err != nil {
 		return ended, err

@@ -11,7 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// follow reports what becomes of a virtual machine until it has ended.
+// follow reports the events and status changes of a virtual machine until it ends, and then restarts the pod if it
+// must.
 func (m *microVM) follow(vm *sandbox.VM) {
 	told := false
 	for {
@@ -24,7 +25,7 @@ func (m *microVM) follow(vm *sandbox.VM) {
 				}
 				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
 			}
-			// the pod did not fail if its virtual machine was lost and it restarts
+			// If the virtual machine was lost and the pod restarts, the pod did not fail.
 			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && shouldRestart(pod, s)) {
 				told = true
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
@@ -48,12 +49,13 @@ func (m *microVM) follow(vm *sandbox.VM) {
 	}
 }
 
-// resume continues with a microVM that an earlier process has left.
+// resume takes over a microVM from an earlier process.
 func (m *microVM) resume() {
 	pod := m.h.podOf(m.record.UID)
 	if pod != nil {
 		m.h.objects.register(pod)
 		m.mu.Lock()
+		m.pod = pod
 		if m.record.Resources == nil { // an earlier release wrote the record
 			m.record.Resources = resourcesOf(pod)
 		}
@@ -84,7 +86,7 @@ func (m *microVM) resume() {
 	}
 }
 
-// holdImages takes into use again the images that the microVM runs on.
+// holdImages holds the images of a microVM from an earlier process, unless its virtual machine has ended.
 func (m *microVM) holdImages() {
 	if s, _ := m.vm.Status(); s.Phase == sandbox.Ended {
 		return

@@ -1,7 +1,7 @@
 // Package host runs pods in microVMs on this instance. It connects package sandbox, which runs virtual machines, and
 // package image, which pulls images, to the cluster: Host implements microvm.Host for fargate-scheduler, Kubelet
-// implements kubelet.Backend for kubectl and metricsapi.Source for kubectl top. The kubelet's own libraries read what
-// pods refer to; changes reach running guests.
+// implements kubelet.Backend for kubectl and metricsapi.Source for kubectl top. The kubelet's own libraries read the
+// objects that pods refer to; their changes reach running guests.
 //
 // # States of a microVM
 //
@@ -12,8 +12,8 @@
 //	ended       keep logs and the last status                              follow
 //	removing    stop the guest; free disk, address and record              remove
 //
-// Virtual machines survive this process. Beside them, a small record on disk is all that the next process needs to
-// continue (resume).
+// Virtual machines survive this process. To continue (resume), the next process needs only them and a small record on
+// disk.
 package host
 
 import (
@@ -53,7 +53,8 @@ type Options struct {
 	// Name is the host's name: unique, a valid label value. Region and Zone are "" if unknown.
 	Name, Region, Zone string
 	Kube               kubernetes.Interface // required
-	// AsNode reads what pods refer to as their Nodes, which this identity may impersonate; nil reads with Kube.
+	// AsNode reads the objects that a pod refers to as the pod's Node, which this identity may impersonate; nil reads
+	// them with Kube.
 	AsNode *rest.Config
 	// ClientCA is the PEM bundle of the authority that signs client certificates of the cluster.
 	ClientCA []byte
@@ -62,10 +63,10 @@ type Options struct {
 
 	// Engine runs the pods; default Auto, which is never Namespace.
 	Engine v1alpha1.Engine
-	// Driver returns the driver of the virtual machines. It is called again later while the driver cannot run any.
+	// Driver returns the driver of the virtual machines. It is called again for as long as the driver cannot run any.
 	// Default: the driver of Engine, in Dir.
 	Driver func() (vmm.Driver, error)
-	// Kernel is the guest kernel of the default Driver; "" has vmm.FindKernel choose one.
+	// Kernel is the guest kernel of the default Driver; "" lets vmm.FindKernel choose one.
 	Kernel string
 	// Images configures the image cache and the pulls.
 	Images image.Options
@@ -75,25 +76,25 @@ type Options struct {
 	// Pods lists and watches the pods that may run here. Default: all pods of fargate-scheduler, which Kube must be
 	// allowed to read.
 	Pods cache.ListerWatcher
-	// Kubelets says where the kubelet API of each microVM is served, such as where pods reach it (ADR 50); nil serves on
-	// loopback, for an API server on this instance (ADR 18).
+	// Kubelets determines where the kubelet API of each microVM is served, for example where pods reach it (ADR 50);
+	// nil serves on loopback, for an API server on this instance (ADR 18).
 	Kubelets *microvm.KubeletEndpoints
 	// Unapproved leaves the approval of serving certificates to others.
 	Unapproved bool
-	// Billed gives the pods the prices of AWS Fargate in Region.
+	// Billed is set if pods cost what AWS Fargate charges in Region.
 	Billed bool
-	// Capacity is what microVMs may have together. Zero fields default to this instance's.
+	// Capacity is the total for all microVMs. Zero fields default to what this instance can spare.
 	Capacity fargate.Size
 
-	// Links connects the microVMs; nil is user mode, with the addresses of UserPrefix.
+	// Links connects the microVMs; nil means user mode, with the addresses of UserPrefix.
 	Links sandbox.Network
-	// Resolve sets in network how the pod resolves names; nil leaves the network's own name server.
+	// Resolve configures in network how the pod resolves names; nil keeps the network's own name server.
 	Resolve func(pod *corev1.Pod, network *wire.Network)
-	// Services returns a pod's environment variables of the Services in its namespace, as NAME=value; nil adds none.
+	// Services returns a pod's environment variables for the Services in its namespace, as NAME=value; nil adds none.
 	Services func(pod *corev1.Pod) []string
 	// Dial connects the log router to its outputs; nil dials from this instance.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// AWS is the region to whose CloudWatch Logs the log router may send; nil if there is none.
+	// AWS is the region whose CloudWatch Logs the log router may send to; nil if there is none.
 	AWS *logs.AWS
 
 	// Pauses between attempts; the defaults are the kubelet's.
@@ -124,7 +125,7 @@ type Host struct {
 	images   *image.Puller
 	records  recordStore
 	objects  objects
-	pods     cache.SharedIndexInformer
+	pods     *podStore
 	nodes    cache.SharedIndexInformer // nil with Options.Pods: such a host may not read Nodes
 	signer   *kubelet.Signer
 	kubelet  *kubelet.Server
@@ -135,7 +136,7 @@ type Host struct {
 
 	ctx     context.Context // of background work
 	cancel  context.CancelFunc
-	work    sync.WaitGroup // microVMs that come up or are followed
+	work    sync.WaitGroup // on microVMs, in the background
 	changed signal.Signal  // what running pods refer to may have changed
 
 	mu       sync.Mutex
@@ -146,11 +147,11 @@ type Host struct {
 
 // state is the state of the host as a whole.
 type state struct {
-	resumed bool // the microVMs of an earlier process are taken over
+	resumed bool // the microVMs of an earlier process have been taken over
 	probed  bool
 	found   vmm.Capabilities
 	kernel  string
-	why     error // the host cannot run microVMs
+	why     error // why the host cannot run microVMs; nil if it can
 }
 
 // UserPrefix holds the addresses of microVMs in user mode; each is visible to its own microVM only.
@@ -170,7 +171,7 @@ func (o Options) withDefaults() (_ Options, err error) {
 	return o, nil
 }
 
-// New takes over a state directory. Virtual machines in it keep running; Run takes them over.
+// New opens a state directory. Virtual machines in it keep running; Run takes them over.
 func New(o Options) (_ *Host, err error) {
 	if o, err = o.withDefaults(); err != nil {
 		return nil, fmt.Errorf("microVM host: %w", err)
@@ -226,7 +227,8 @@ func New(o Options) (_ *Host, err error) {
 	if err := h.loadRecords(); err != nil {
 		return nil, err
 	}
-	return h, h.informers()
+	h.informers()
+	return h, nil
 }
 
 // Close releases the virtual machines, which keep running. Run must have returned.

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// The kubelet API listens at every loopback address, each of which stands for a microVM, at a port that is stored.
+// The kubelet API listens on every loopback address that stands for a microVM, on a port that is stored.
 func TestALoopbackAddressForEachMicroVM(t *testing.T) {
 	dir := t.TempDir()
 	l, port, err := listenLocally(dir)
@@ -52,7 +53,7 @@ func TestALoopbackAddressForEachMicroVM(t *testing.T) {
 			_ = conn.Close()
 		}
 	}
-	other, elsewhere, err := listenLocally(dir) // the port is taken
+	other, elsewhere, err := listenLocally(dir) // the port is in use
 	if err != nil || elsewhere == port {
 		t.Fatalf("port %d, %v", elsewhere, err)
 	}
@@ -86,7 +87,7 @@ func (never) Probe(context.Context) (vmm.Capabilities, error) {
 	return vmm.Capabilities{}, vmm.ErrNoVMM
 }
 
-// What was missing may be installed while the host runs.
+// Something that was missing may be installed while the host runs.
 func TestADriverThatFailedIsMadeAgain(t *testing.T) {
 	made := 0
 	r := &retryingDriver{make: func() (vmm.Driver, error) {
@@ -130,5 +131,17 @@ func TestOnlyWhatFilesHoldIsContent(t *testing.T) {
 	other := wire.Volume{Name: "v", Files: []wire.File{{Path: "a", Data: []byte("2")}}}
 	if contentOf(one) != contentOf(same) || contentOf(one) == contentOf(other) {
 		t.Error(contentOf(one), contentOf(same), contentOf(other))
+	}
+}
+
+// A microVM that has ended uses nothing.
+func TestOnlyARunningGuestIsMeasured(t *testing.T) {
+	h := &Host{microVMs: map[string]*microVM{}}
+	h.microVMs["one"] = &microVM{
+		h: h, vm: &sandbox.VM{}, record: record{ID: "one"}, samples: [2]wire.Stats{{UnixNano: 1}, {UnixNano: 2, CPUNanos: 1}},
+	}
+	if s, err := h.Kubelet().Stats(t.Context(), h.node(h.microVMs["one"].record)); err == nil ||
+		!strings.Contains(err.Error(), "microVM one does not run") {
+		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -146,7 +146,7 @@ func (r *references) nodeFor(ref reference) string {
 	return ""
 }
 
-// referencesOf returns the Secrets and ConfigMaps that a pod refers to, once or more often.
+// referencesOf returns the Secrets and ConfigMaps that a pod refers to, possibly with duplicates.
 func referencesOf(pod *corev1.Pod) []reference {
 	var all []reference
 	add := func(kind string) podutil.Visitor {

@@ -77,7 +77,7 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	case strings.HasSuffix(r.URL.Path, "/token"):
 		var request authenticationv1.TokenRequest
-		_ = json.NewDecoder(r.Body).Decode(&request) // an empty one shows in what is asked for
+		_ = json.NewDecoder(r.Body).Decode(&request) // an empty request is visible in the recorded ones
 		_ = json.NewEncoder(w).Encode(request)
 	case strings.HasSuffix(r.URL.Path, "/secrets"):
 		_ = json.NewEncoder(w).Encode(corev1.SecretList{

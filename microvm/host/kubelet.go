@@ -33,16 +33,18 @@ func (k Kubelet) NodeAt(local netip.AddrPort) (string, bool) {
 	return "", false
 }
 
-// Pod implements kubelet.Backend.
+// Pod implements kubelet.Backend. Of several pods of that name, it returns the newest; see podStore.
 func (k Kubelet) Pod(namespace, name string) (*corev1.Pod, bool) {
+	var newest *corev1.Pod
 	for _, m := range k.h.all() {
-		if m.record.Namespace == namespace && m.record.Name == name {
-			if pod := m.reported(); pod != nil {
-				return pod, true
-			}
+		if m.record.Namespace != namespace || m.record.Name != name {
+			continue
+		}
+		if pod := m.reported(); pod != nil && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			newest = pod
 		}
 	}
-	return nil, false
+	return newest, newest != nil
 }
 
 // Pods implements kubelet.Backend and metricsapi.Source.
@@ -58,8 +60,8 @@ func (k Kubelet) Pods(node string) []*corev1.Pod {
 	return out
 }
 
-// reported returns the pod with the status that the host knows, which is a moment newer than the API server's; nil if
-// the API server has no such pod.
+// reported returns the pod with the status that the host knows, which may be newer than the API server's; nil if the
+// API server has no such pod.
 func (m *microVM) reported() *corev1.Pod {
 	pod := m.h.podOf(m.record.UID)
 	if pod == nil {
@@ -108,7 +110,7 @@ func (k Kubelet) Log(pod *corev1.Pod, container string, previous bool) (kubelet.
 	if err != nil {
 		return kubelet.LogFile{}, err
 	}
-	flush := sync.OnceFunc(func() { // the last lines may still be on their way
+	flush := sync.OnceFunc(func() { // the guest may not have sent the last lines yet
 		ctx, cancel := context.WithTimeout(k.h.ctx, flushLimit)
 		defer cancel()
 		_ = vm.Flush(ctx) // fails for an ended guest, which was flushed before
@@ -122,7 +124,7 @@ func (k Kubelet) Log(pod *corev1.Pod, container string, previous bool) (kubelet.
 	}}, nil
 }
 
-// statusOf returns the status of a container, also between two virtual machines of its pod.
+// statusOf returns the status of a container, even between two virtual machines of its pod.
 func (k Kubelet) statusOf(pod *corev1.Pod, container string) *wire.ContainerStatus {
 	m := k.h.find(func(m *microVM) bool { return m.record.UID == pod.UID })
 	if m == nil {
@@ -202,8 +204,8 @@ func (k Kubelet) PortForward(ctx context.Context, pod *corev1.Pod, port int32, s
 	return vm.PortForward(ctx, int(port), stream)
 }
 
-// DialPod connects to a TCP port of the microVM that has an address, as port-forward does: in user mode there is no
-// other way in. The connection ends with ctx or with Close.
+// DialPod connects to a TCP port of the microVM with the given address, as port-forward does: in user mode there is
+// no other way to reach it. The connection ends with ctx or with Close.
 func (k Kubelet) DialPod(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
 	m := k.h.find(func(m *microVM) bool { return m.record.address() == at.Addr() })
 	if m == nil || m.machine() == nil {
@@ -213,7 +215,7 @@ func (k Kubelet) DialPod(ctx context.Context, at netip.AddrPort) (net.Conn, erro
 	ours, theirs := net.Pipe()
 	go func() {
 		defer func() { _ = theirs.Close() }()
-		_ = vm.PortForward(ctx, int(at.Port()), theirs) // whoever reads finds the end
+		_ = vm.PortForward(ctx, int(at.Port()), theirs) // the reader sees the connection end
 	}()
 	return ours, nil
 }

@@ -22,8 +22,8 @@ const (
 	portTries = 100
 )
 
-// listenLocally listens on all loopback addresses, at the port of the last time or, if another program has taken that,
-// at a new one, which it stores.
+// listenLocally listens on all loopback addresses, at the stored port or, if another program uses that one, at a new
+// port, which it stores.
 func listenLocally(dir string) (net.Listener, uint16, error) {
 	file := filepath.Join(dir, "kubelet-port")
 	var failed error
@@ -42,8 +42,8 @@ func listenLocally(dir string) (net.Listener, uint16, error) {
 	return nil, 0, fmt.Errorf("no port for the kubelet API: %w", failed)
 }
 
-// portsToTry returns the stored port and some that follow from the directory, so that two clusters on an instance
-// rarely meet.
+// portsToTry returns the stored port, then ports derived from the directory: two clusters on an instance rarely
+// collide.
 func portsToTry(dir, file string) []uint16 {
 	var out []uint16
 	if kept, err := os.ReadFile(file); err == nil {
@@ -66,7 +66,7 @@ func listenLoopback(port uint16) (net.Listener, error) {
 			failed = unix.SetsockoptString(int(fd), unix.SOL_SOCKET,
 				unix.SO_BINDTODEVICE, "lo")
 		})
-		if errors.Is(failed, unix.EPERM) { // kernels before 5.7 require root; then loopbackOnly does it alone
+		if errors.Is(failed, unix.EPERM) { // kernels before 5.7 require root; then only loopbackOnly protects the port
 			failed = nil
 		}
 		return errors.Join(err, failed)
@@ -94,7 +94,7 @@ func (l loopbackOnly) Accept() (net.Conn, error) {
 	}
 }
 
-// listenRetry is the pause before a port that another program has is tried again.
+// listenRetry is the pause before retrying a port that another program uses.
 const listenRetry = 10 * time.Second
 
 // serveKubelet serves the kubelet API of a microVM that has a port of its own, until the microVM is removed.

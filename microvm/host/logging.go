@@ -19,11 +19,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// LogRouterDir is the log router's directory below the state directory, which also holds what the outputs stdout and
+// LogRouterDir is the log router's directory below the state directory. It also holds what the outputs stdout and
 // file write.
 const LogRouterDir = "log-router"
 
-// drainLimit is how long the last lines of a pod may take to be routed: Fluent Bit's Grace.
+// drainLimit is how long routing the last lines of a pod may take: Fluent Bit's Grace.
 const drainLimit = 5 * time.Second
 
 // watchOne returns an informer of a single object, which calls changed after each change.
@@ -38,7 +38,7 @@ func watchOne(
 	return informer, err
 }
 
-// followLogging configures the log router by the ConfigMap aws-logging until ctx is done.
+// followLogging configures the log router from the ConfigMap aws-logging, again after each change, until ctx is done.
 func (h *Host) followLogging(ctx context.Context) {
 	changed := signal.New()
 	client := h.o.Kube.CoreV1().RESTClient()
@@ -73,7 +73,7 @@ func (h *Host) followLogging(ctx context.Context) {
 	}
 }
 
-// only returns the one object that an informer knows, nil if there is none.
+// only returns the single object of an informer, or nil if there is none.
 func only(i cache.SharedIndexInformer) any {
 	if all := i.GetStore().List(); len(all) > 0 {
 		return all[0]
@@ -119,8 +119,8 @@ func (m *microVM) routeLogs(vm *sandbox.VM) {
 	m.route = route
 }
 
-// logSource describes a container for the log router: also one whose pod is gone, so that its last lines go where the
-// earlier ones went.
+// logSource describes a container for the log router. It works even if the pod is gone, so that the container's last
+// lines go where the earlier ones went.
 func (m *microVM) logSource(container string) *pipeline.Source {
 	from := &pipeline.Source{
 		Namespace: m.record.Namespace, Pod: m.record.Name, UID: string(m.record.UID), Node: m.h.node(m.record),
@@ -137,7 +137,7 @@ func (m *microVM) logSource(container string) *pipeline.Source {
 	return from
 }
 
-// endRoute sends the last lines.
+// endRoute routes the last lines of the pod and ends the route.
 func (m *microVM) endRoute() {
 	m.mu.Lock()
 	route := m.route

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,22 +31,24 @@ type microVM struct {
 	gone   chan struct{} // closed when it is removed
 	poked  signal.Signal // the pod may have changed
 
+	pushing atomic.Bool // volumes are being sent to the guest
+
 	mu       sync.Mutex
 	up       chan struct{} // closed when bringUp has ended; replaced when it starts again
 	record   record
-	pod      *corev1.Pod // as Start got it; nil if an earlier process was called
+	pod      *corev1.Pod // as passed to Start or found by resume; nil if resume found none
 	vm       *sandbox.VM // nil while there is none
 	route    *logs.Route // of its logs; nil if they are not routed
 	waiting  map[string]corev1.ContainerStateWaiting
-	images   []*image.Image          // held while something runs on them
+	images   []*image.Image          // held while in use
 	pushed   map[string]uint64       // hashes of the volumes that the guest has, by name
-	earlier  map[string]wire.Earlier // the containers' ends in earlier virtual machines; nil before the first
+	earlier  map[string]wire.Earlier // how containers ended in earlier virtual machines; nil before the first end
 	began    time.Time               // when the virtual machine was started
-	restarts int                     // in a row, of short-lived virtual machines
-	stopped  bool                    // it must not come up again
+	restarts int                     // consecutive, of short-lived virtual machines
+	stopped  bool                    // it must not be brought up again
 	removing bool
 	adding   map[string]bool // ephemeral containers that are being added
-	// resizeError is why the last attempt to give containers the pod's resources has failed; "" if it has not.
+	// resizeError is why the last resize of the containers failed; "" if it succeeded.
 	resizeError string
 	samples     [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
 }
@@ -96,7 +99,7 @@ func (h *Host) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 
 var errNotResumed = errors.New("the host is being started and does not know its microVMs yet")
 
-// microVM returns a microVM by its ID, once those of an earlier process are known.
+// microVM returns a microVM by its ID. It fails until the microVMs of an earlier process are known.
 func (h *Host) microVM(id string) (*microVM, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +157,7 @@ func (h *Host) Stop(_ context.Context, id string, graceSeconds int64) error {
 	return nil
 }
 
-// stop ends the pod. fargate-scheduler removes a microVM that does not answer when its time is over.
+// stop ends the pod. If the microVM does not answer, fargate-scheduler removes it after the grace period.
 func (m *microVM) stop(vm *sandbox.VM, grace time.Duration) {
 	if err := vm.Stop(m.h.ctx, grace); err != nil && m.h.ctx.Err() == nil {
 		m.h.o.Log.Warn("cannot stop a microVM", "pod", m.record.Namespace+"/"+m.record.Name, "error", err)
@@ -188,7 +191,7 @@ func (h *Host) Remove(ctx context.Context, id string) error {
 	}
 }
 
-// remove removes a microVM. It runs to its end even while the host is being closed: none of its steps waits for long.
+// remove removes a microVM. It runs to completion even while the host is being closed: none of its steps takes long.
 func (m *microVM) remove() {
 	m.mu.Lock()
 	up := m.up
@@ -206,7 +209,7 @@ func (m *microVM) remove() {
 	m.h.watchers.Notify(m.record.ID)
 }
 
-// release releases the images when nothing runs on them any more.
+// release releases the images. It is called once nothing uses them.
 func (m *microVM) release() {
 	m.mu.Lock()
 	images := m.images
@@ -257,7 +260,7 @@ func (m *microVM) machine() *sandbox.VM {
 	return m.vm
 }
 
-// running returns the virtual machine and its status, nil if its guest does not run.
+// running returns the virtual machine and its status, or nil if its guest is not running.
 func (m *microVM) running() (*sandbox.VM, sandbox.Status) {
 	if vm := m.machine(); vm != nil {
 		if s, _ := vm.Status(); s.Phase == sandbox.Running {
@@ -267,7 +270,7 @@ func (m *microVM) running() (*sandbox.VM, sandbox.Status) {
 	return nil, sandbox.Status{}
 }
 
-// fieldPaths are the paths of a pod's containers in references of events, by kind.
+// fieldPaths are the field paths of a pod's containers in event references, by container type.
 var fieldPaths = map[podutil.ContainerType]string{
 	podutil.InitContainers: "spec.initContainers", podutil.Containers: "spec.containers",
 	podutil.EphemeralContainers: "spec.ephemeralContainers",

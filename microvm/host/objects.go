@@ -16,12 +16,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// idle is a fifth of the time after which an unused object is no longer watched; the kubelet's libraries count in
-// fifths.
+// idle is a fifth of the time after which an unused object is no longer watched: the kubelet's libraries multiply it
+// by five.
 const idle = time.Minute
 
-// objects reads what pods refer to. The kubelet's own managers watch the ConfigMaps and Secrets of registered pods and
-// no others; tokens are renewed after four fifths of their life.
+// objects reads the objects that pods refer to. The kubelet's own managers watch the ConfigMaps and Secrets of
+// registered pods and no others; tokens are renewed after four fifths of their lifetime.
 type objects struct {
 	refs       *references
 	configMaps configmap.Manager
@@ -43,7 +43,7 @@ func newObjects(kube kubernetes.Interface, asNode *rest.Config) (o objects, err 
 	return o, nil
 }
 
-// register starts to watch what a pod refers to. The pod has the name of its Node.
+// register starts watching the objects that a pod refers to. The pod's nodeName must be set.
 func (o objects) register(pod *corev1.Pod) {
 	o.refs.add(pod)
 	o.configMaps.RegisterPod(pod)

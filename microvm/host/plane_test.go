@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +24,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/image/build"
+	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/plane/planetest"
@@ -30,18 +32,23 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// broken is a driver that can be probed and starts nothing: tests use it for what comes before a virtual machine.
-type broken struct{ vmm.Driver }
+// broken is a driver that can be probed and starts nothing, for tests of what happens before a virtual machine
+// starts. It counts the attempts to start one.
+type broken struct {
+	vmm.Driver
+	attempts *atomic.Int32
+}
 
 func (broken) Probe(context.Context) (vmm.Capabilities, error) {
 	return vmm.Capabilities{Driver: "none", Accelerator: "tcg"}, nil
 }
 
-func (broken) Start(context.Context, vmm.Spec) (*vmm.Process, bool, error) {
+func (b broken) Start(context.Context, vmm.Spec) (*vmm.Process, bool, error) {
+	b.attempts.Add(1)
 	return nil, false, errors.New("this machine is out of order")
 }
 
-// heard are the events.
+// heard records the events.
 type heard struct {
 	mu  sync.Mutex
 	all []string
@@ -62,7 +69,7 @@ func (h *heard) has(t *testing.T, text string) {
 	}
 }
 
-// trial is a host in a cluster that has the image example.local/there:1 and cannot start machines.
+// trial is a host in a cluster. It has the image example.local/there:1 and cannot start virtual machines.
 type trial struct {
 	*Host
 	dir       string
@@ -70,6 +77,7 @@ type trial struct {
 	kube      kubernetes.Interface
 	namespace string
 	events    heard
+	attempts  atomic.Int32 // to start a virtual machine
 	end       func()
 }
 
@@ -94,13 +102,13 @@ func newTrial(t *testing.T) *trial {
 	return tr
 }
 
-// start begins a host process, so to speak.
+// start opens the host, as a new host process would.
 func (tr *trial) start(t *testing.T) {
 	t.Helper()
 	h, err := New(Options{
 		Dir: filepath.Join(tr.dir, "microvms"), Name: "here", Kube: tr.kube, ClientCA: tr.plane.CABundle(),
 		Recorder: &tr.events,
-		Driver:   func() (vmm.Driver, error) { return broken{}, nil },
+		Driver:   func() (vmm.Driver, error) { return broken{attempts: &tr.attempts}, nil },
 		Images:   image.Options{Sources: []string{filepath.Join(tr.dir, "layouts")}},
 		Pauses:   Pauses{FirstPull: 100 * time.Millisecond, Config: 20 * time.Millisecond},
 	})
@@ -125,7 +133,7 @@ func (tr *trial) start(t *testing.T) {
 	})
 }
 
-// pod makes one, and has the host run it.
+// pod creates a pod and starts it on the host.
 func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spec, netip.Addr) {
 	t.Helper()
 	grace := int64(0)
@@ -134,7 +142,7 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
-			NodeName:   "bound", // what refers to the service account waits for that
+			NodeName:   "bound", // objects for the service account are read once the pod is bound
 			Containers: []corev1.Container{c},
 		},
 	}, metav1.CreateOptions{})
@@ -152,7 +160,7 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 	return spec, at
 }
 
-// waits waits until the pod's container waits for this reason, with a message that contains the text.
+// waits waits until the pod's container is waiting for this reason, with a message that contains the text.
 func (tr *trial) waits(t *testing.T, id, reason, text string) {
 	t.Helper()
 	planetest.Eventually(t, reason+" "+text, func(ctx context.Context) error {
@@ -195,7 +203,7 @@ func TestWhatComesBeforeAMachineIsToldAndTriedAgain(t *testing.T) {
 	}
 }
 
-// goes stops and removes a microVM, of which nothing is left then.
+// goes stops and removes a microVM, and checks that nothing of it is left.
 func (tr *trial) goes(t *testing.T, spec microvm.Spec) {
 	t.Helper()
 	if err := tr.Stop(t.Context(), spec.ID, 0); err != nil {
@@ -218,7 +226,7 @@ func (tr *trial) goes(t *testing.T, spec microvm.Spec) {
 	}
 }
 
-// The same ID gives the same microVM, also to a later process; an address is given back when its microVM is gone.
+// The same ID yields the same microVM, even in a later process. An address is released when its microVM is removed.
 func TestAMicroVMIsKnownAgain(t *testing.T) {
 	tr := newTrial(t)
 	spec, at := tr.pod(t, "one", corev1.Container{Image: "example.local/absent:1", ImagePullPolicy: corev1.PullNever})
@@ -244,7 +252,7 @@ func TestAMicroVMIsKnownAgain(t *testing.T) {
 		t.Errorf("list: %v %v", ids, err)
 	}
 
-	// Its pod goes while no process runs; the microVM is there until it is removed.
+	// The pod is deleted while no process runs; the microVM exists until it is removed.
 	tr.end()
 	if err := tr.kube.CoreV1().Pods(tr.namespace).Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -264,4 +272,60 @@ func TestAMicroVMIsKnownAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A microVM that a later process has adopted goes on when its pod is deleted before its virtual machine has started.
+func TestAnAdoptedMicroVMOutlivesItsPod(t *testing.T) {
+	tr := newTrial(t)
+	spec, _ := tr.pod(t, "brief", corev1.Container{Image: "example.local/there:1"})
+	tr.waits(t, spec.ID, "ContainerCreating", "this machine is out of order")
+	tr.end()
+	tr.start(t)
+	tr.waits(t, spec.ID, "ContainerCreating", "this machine is out of order")
+	if err := tr.kube.CoreV1().Pods(tr.namespace).Delete(t.Context(), "brief", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "the host knows that the pod is gone", func(context.Context) error {
+		if tr.podOf(spec.Pod.UID) != nil {
+			return errors.New("it knows the pod")
+		}
+		return nil
+	})
+	before := tr.attempts.Load()
+	planetest.Eventually(t, "the virtual machine is tried again", func(context.Context) error {
+		if n := tr.attempts.Load() - before; n < 2 {
+			return fmt.Errorf("%d attempts", n)
+		}
+		return nil
+	})
+	tr.goes(t, spec)
+}
+
+// An ephemeral container may refer to a ConfigMap to which no other container of its pod does.
+func TestAnEphemeralContainerRefersToAnObjectOfItsOwn(t *testing.T) {
+	tr := newTrial(t)
+	spec, _ := tr.pod(t, "debugged", corev1.Container{Image: "example.local/there:1"})
+	tr.waits(t, spec.ID, "ContainerCreating", "this machine is out of order")
+	m, err := tr.microVM(spec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := spec.Pod.DeepCopy()
+	ref := corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "own"}}
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: "debugger", Image: "example.local/there:1", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &ref}},
+	}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m.addEphemeral(ctx, &sandbox.VM{}, pod)
+	planetest.Eventually(t, "the ConfigMap was looked for", func(context.Context) error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if w := m.waiting["debugger"]; w.Message != `configmap "own" not found` {
+			return fmt.Errorf("it waits with %q", w.Message)
+		}
+		return nil
+	})
+	cancel()
+	tr.goes(t, spec)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // pull pulls the images of a pod one after the other, as a kubelet does, and returns them by container. It returns
-// false if the microVM has to end first.
+// false if the microVM must end first.
 func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	got := map[string]*image.Image{}
 	for c := range containers(pod) {
@@ -26,7 +26,7 @@ func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 		if v.Image == nil {
 			continue
 		}
-		// A kubelet, too, pulls the image of a volume for the containers that mount it, and says so of them.
+		// As with a kubelet, containers wait for the images of volumes too, and their states say why.
 		i := m.pullOne(pod, &corev1.Container{Image: v.Image.Reference, ImagePullPolicy: v.Image.PullPolicy})
 		if i == nil {
 			break
@@ -41,10 +41,10 @@ func (m *microVM) pull(pod *corev1.Pod) (map[string]*image.Image, bool) {
 	return got, true
 }
 
-// imageVolume is before the name of an image volume where the names of containers would be.
+// imageVolume is the prefix of an image volume's name in maps that are otherwise keyed by container name.
 const imageVolume = "volume/"
 
-// hold keeps an image while something runs on it. No container waits for it any more.
+// hold keeps an image until release. The containers stop reporting that they wait for it.
 func (m *microVM) hold(i *image.Image) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +52,7 @@ func (m *microVM) hold(i *image.Image) {
 	m.waiting = nil
 }
 
-// pullOne pulls a container's image, retrying until it succeeds. It returns nil if the microVM has to end first.
+// pullOne pulls a container's image, retrying until it succeeds. It returns nil if the microVM must end first.
 func (m *microVM) pullOne(pod *corev1.Pod, c *corev1.Container) *image.Image {
 	event := func(kind, reason, format string, args ...any) {
 		m.h.event(pod, c.Name, kind, reason, fmt.Sprintf(format, args...))

@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// record is what the next process needs to know of a microVM and cannot learn from the API server and the virtual
+// record is what the next process needs to know about a microVM and cannot learn from the API server or the virtual
 // machine. It holds no content of the pod.
 type record struct {
 	ID              string
@@ -27,14 +27,14 @@ type record struct {
 	UID             types.UID
 	Size            fargate.Size
 	Place           wire.Network
-	Images          map[string]imageRecord // by container, and by volume with imageVolume before its name
-	// Resources are what the guest's containers have been given, by container.
+	Images          map[string]imageRecord // by container, or by volume with the prefix imageVolume
+	// Resources are the resources applied to the guest's containers, by container.
 	Resources map[string]corev1.ResourceRequirements
 	// Removing is set when Remove was called and has not finished.
 	Removing bool
 }
 
-// imageRecord is of one image.
+// imageRecord identifies an image.
 type imageRecord struct{ ID, Digest string }
 
 // recordStore keeps one file per record in a directory.
@@ -51,7 +51,7 @@ func (s recordStore) remove(id string) {
 	}
 }
 
-// load reads all records. It deletes what atomicfile has left of a write.
+// load reads all records. It deletes the temporary files that atomicfile has left behind.
 func (s recordStore) load() ([]record, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s recordStore) load() ([]record, error) {
 			err = json.Unmarshal(b, &r)
 		}
 		if err == nil && (r.ID != id || !r.address().IsValid()) {
-			err = errors.New("it is another microVM's, or says no address")
+			err = errors.New("it belongs to another microVM, or has no address")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("record of microVM %s: %s: %w; remove the file if the pod is gone", id, s.file(id), err)
@@ -94,8 +94,8 @@ func (h *Host) node(r record) string {
 	return microvm.NodeName(r.address(), h.o.Region)
 }
 
-// loadRecords reads the microVMs that earlier processes have left; resume decides what becomes of each. Virtual
-// machines without a record are removed.
+// loadRecords loads the microVMs of earlier processes; resume decides how each continues. Virtual machines without a
+// record are removed.
 func (h *Host) loadRecords() error {
 	records, err := h.records.load()
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm/podspec"
+	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 // refresh updates the volumes of running guests when their sources change: ConfigMaps, Secrets, the pod's labels and
-// annotations, and tokens that grow old.
+// annotations, and tokens that are renewed.
 func (h *Host) refresh(ctx context.Context) {
 	for clock.SleepOr(ctx, clock.Real{}, h.o.Pauses.Refresh, h.changed) == nil {
 		for _, m := range h.all() {
@@ -34,19 +35,28 @@ func hasFiles(pod *corev1.Pod) bool {
 // pushLimit is how long a guest may take to write its files.
 const pushLimit = 10 * time.Second
 
-// updateVolumes sends the guest of a running pod the volumes that have changed. Volumes that cannot be read now stay
-// unchanged.
+// updateVolumes sends the guest of a running pod the volumes that have changed, in the background: a guest that takes
+// none delays no other. Volumes that cannot be read now stay unchanged.
 func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	vm, s := m.running()
-	if vm == nil || s.Pod.Done {
+	if vm == nil || s.Pod.Done || !m.pushing.CompareAndSwap(false, true) {
 		return
 	}
 	volumes, err := podspec.Volumes(ctx, pod, m.specOptions(pod, nil))
 	if err != nil {
 		m.h.o.Log.Debug("cannot read the volumes of a running pod; keeping their files", "pod", pod.Namespace+"/"+pod.Name,
 			"error", err)
+		m.pushing.Store(false)
 		return
 	}
+	m.h.work.Go(func() {
+		defer m.pushing.Store(false)
+		pushVolumes(ctx, m, vm, pod, volumes)
+	})
+}
+
+// pushVolumes sends a guest those volumes that have changed.
+func pushVolumes(ctx context.Context, m *microVM, vm *sandbox.VM, pod *corev1.Pod, volumes []wire.Volume) {
 	for _, v := range volumes {
 		content := contentOf(v)
 		m.mu.Lock()

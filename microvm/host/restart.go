@@ -13,18 +13,18 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// resetAfter is the run time of a virtual machine after which the back-off of restarts begins anew, as with a kubelet's
+// resetAfter is the run time of a virtual machine after which the restart back-off is reset, as with a kubelet's
 // containers.
 const resetAfter = 10 * time.Minute
 
-// shouldRestart reports whether a pod outlives the end of its virtual machine. Like a pod after a restart of its node,
-// it runs again in a new one, unless its containers must never restart or the pod is over.
+// shouldRestart reports whether a pod whose virtual machine has failed runs again in a new one. It does, like a pod
+// whose node restarts, unless its restartPolicy is Never or the pod is finished or being deleted.
 func shouldRestart(pod *corev1.Pod, s sandbox.Status) bool {
 	return s.Phase == sandbox.Ended && s.Failure != "" && !s.Pod.Done && pod != nil && pod.DeletionTimestamp == nil &&
 		pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !podutil.IsPodTerminal(pod)
 }
 
-// restart brings up a pod again whose virtual machine ended under it, after a back-off. It returns false if the pod
+// restart runs a pod whose virtual machine has failed in a new one, after a back-off. It returns false if the pod
 // must not run again.
 func (m *microVM) restart(s sandbox.Status) bool {
 	pod := m.h.podOf(m.record.UID)
@@ -57,8 +57,8 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	return true
 }
 
-// restartDelay returns the pause before a restart, given how many short-lived virtual machines there were in a row:
-// none after the first, then doubled each time.
+// restartDelay returns the pause before a restart, given the number of consecutive short-lived virtual machines: none
+// after the first, then doubled each time.
 func (p Pauses) restartDelay(n int) time.Duration {
 	if n < 2 {
 		return 0
@@ -67,7 +67,7 @@ func (p Pauses) restartDelay(n int) time.Duration {
 }
 
 // observe returns the state of the pod's microVM. The pod is nil if the API server no longer has it. Between two
-// virtual machines, the state is what became of the containers in the first one, and why they wait.
+// virtual machines, the state says how the containers ended in the first one, and why they are waiting.
 func (m *microVM) observe(pod *corev1.Pod) podspec.Account {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -40,12 +40,12 @@ func (m *microVM) measure() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if got.UnixNano > m.samples[1].UnixNano {
+	if m.vm == vm && got.UnixNano > m.samples[1].UnixNano {
 		m.samples = [2]wire.Stats{m.samples[1], got}
 	}
 }
 
-// measured reports whether the guest has ever been measured.
+// measured reports whether the guest has been measured.
 func (m *microVM) measured() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,8 +60,11 @@ func (k Kubelet) Stats(_ context.Context, node string) (*stats.Summary, error) {
 	return nil, fmt.Errorf("node %s has no microVM here", node)
 }
 
-// summary returns the last measurement in the kubelet's form.
+// summary returns the last measurement in the kubelet's format. It fails if no guest runs.
 func (m *microVM) summary() (*stats.Summary, error) {
+	if vm, _ := m.running(); vm == nil {
+		return nil, fmt.Errorf("microVM %s does not run", m.record.ID)
+	}
 	m.mu.Lock()
 	was, is := m.samples[0], m.samples[1]
 	m.mu.Unlock()
@@ -106,7 +109,7 @@ func (m *microVM) summary() (*stats.Summary, error) {
 	return out, nil
 }
 
-// cpuStats returns the CPU usage, with its rate if it was measured span nanoseconds earlier.
+// cpuStats returns the CPU usage, with its rate if span, the time in nanoseconds since before was measured, is not 0.
 func cpuStats(at metav1.Time, now, before, span uint64) *stats.CPUStats {
 	s := &stats.CPUStats{Time: at, UsageCoreNanoSeconds: &now}
 	if span > 0 && now >= before {

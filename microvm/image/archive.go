@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// findInArchive looks for an image in the output of `docker save`. Layers may be compressed there or not, so they are
-// known by their diff IDs.
+// findInArchive looks for an image in the output of `docker save`. Layers may or may not be compressed there, so
+// their diff IDs identify them.
 func findInArchive(path string, ref name.Reference, _ v1.Platform) (*found, error) {
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(path) })
 	if err != nil {

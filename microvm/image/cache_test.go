@@ -17,7 +17,7 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	for _, tag := range []string{"a", "b", "c"} {
 		s.push(t, "app:"+tag, program(t, strings.Repeat(tag, 9<<20)))
 	}
-	// 25 MiB and a little more are reserved for a disk of 9 MiB; two small layers are beside it.
+	// 25 MiB and a little more are reserved for a disk of 9 MiB, beside two small layers.
 	p := open(t, Options{Transport: s.transport, CacheBytes: 40 << 20})
 	get := func(tag string) (*Image, error) {
 		return p.Pull(t.Context(), Request{Reference: s.host + "/app:" + tag})
@@ -31,9 +31,9 @@ func TestCacheStaysWithinItsSize(t *testing.T) {
 	}
 	says(t, func() error { _, err := get("c"); return err }(), "app:c", "in use", "raise the cache's size")
 	b.Release()
-	b.Release() // once is enough, twice does no harm
+	b.Release() // releasing twice does no harm
 	a.Release()
-	a, err = get("a") // so b is what was unused for longest
+	a, err = get("a") // so b is the least recently used
 	must(t, err)
 	c, err := get("c")
 	must(t, err)
@@ -95,6 +95,40 @@ func TestCacheAfterRestart(t *testing.T) {
 	must(t, err)
 	if len(list) != 2 || len(leftovers(t, dir)) != 0 {
 		t.Errorf("left: %v, %v", list, leftovers(t, dir))
+	}
+}
+
+// An image whose disk was evicted, and that is pulled again, is known by its name after a restart.
+func TestNamesSurviveEviction(t *testing.T) {
+	s := newServer(t)
+	s.push(t, "app:a", program(t, "a"))
+	s.push(t, "app:large", program(t, strings.Repeat("x", 30<<20)))
+	dir := t.TempDir()
+	o := Options{Transport: s.transport, CacheBytes: 40 << 20}
+	p := openAt(t, dir, o)
+	get := func(tag string) (*Image, error) {
+		return p.Pull(t.Context(), Request{Reference: s.host + "/app:" + tag})
+	}
+	a, err := get("a")
+	must(t, err)
+	a.Release()
+	if _, err := get("large"); !errors.Is(err, ErrCacheFull) {
+		t.Fatalf("an image larger than the cache: %v", err)
+	}
+	if _, err := os.Stat(a.Disk); err == nil {
+		t.Fatal("the disk of a was not evicted")
+	}
+	a, err = get("a")
+	must(t, err)
+	a.Release()
+	must(t, p.Close())
+	p = openAt(t, dir, o)
+	s.forget()
+	a, err = get("a")
+	must(t, err)
+	a.Release()
+	if len(s.requests) != 0 {
+		t.Errorf("after the restart the registry was asked: %v", s.requests)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// Image is a pulled image, ready to run. Its disk stays until Release.
+// Image is a pulled image, ready to run. Its disk is kept until Release.
 type Image struct {
 	Name      string // the reference, normalized; the ID after Hold
 	ID        string // digest of the configuration, "sha256:…": equal contents have equal IDs
@@ -18,10 +18,10 @@ type Image struct {
 	release  func()
 }
 
-// Release gives the disk back. It may be called more than once.
+// Release releases the disk. It may be called more than once.
 func (i *Image) Release() { i.release() }
 
-// Config says how an image wants to be run (opencontainers/image-spec/config.md).
+// Config describes how to run an image (opencontainers/image-spec/config.md).
 type Config struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`

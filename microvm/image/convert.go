@@ -12,12 +12,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// bytesPerSecond is the speed, in bytes of stored layers, below which a conversion is abandoned. One core is twenty
-// times as fast.
+// bytesPerSecond is the speed, in bytes of stored layers, below which a conversion is abandoned. One core converts
+// twenty times as fast.
 const bytesPerSecond = 1 << 20
 
-// conversionTime returns how long it may take to make a disk of an image. It grows with the image's size: a small image
-// that was made to be slow does not keep others waiting for long.
+// conversionTime returns how long it may take to make a disk of an image. It grows with the image's size, so that a
+// small image crafted to be slow does not keep others waiting for long.
 func (p *Puller) conversionTime(f *found) time.Duration {
 	var bytes int64
 	for _, b := range f.layers {
@@ -26,8 +26,8 @@ func (p *Puller) conversionTime(f *found) time.Duration {
 	return p.convert + time.Duration(bytes/bytesPerSecond)*time.Second
 }
 
-// makeDisk makes the root disk and the record of an image, and holds the disk. It first waits until few enough other
-// conversions are running.
+// makeDisk makes the root disk and the record of an image, and holds the disk. It first waits until it may start: the
+// number of concurrent conversions is limited.
 func (p *Puller) makeDisk(ctx context.Context, f *found, config *v1.ConfigFile, layers []rootdisk.Layer) error {
 	select {
 	case p.converting <- struct{}{}:
@@ -66,7 +66,10 @@ func (p *Puller) writeDisk(ctx context.Context, f *found, config *v1.ConfigFile,
 			return err
 		}
 		rec.DiskBytes = info.Size()
-		// Before the disk appears: a record without a disk is removed at the next start, a disk without a record is useless.
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.records[id] = rec // instead of that of an evicted disk, whose names the new one does not have on disk
+		// Before the disk appears: a lone record is removed at the next start, but a disk without a record is useless.
 		return rec.write(p.store, id)
 	})
 }

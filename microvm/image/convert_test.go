@@ -17,7 +17,7 @@ func TestConversionsAreLimited(t *testing.T) {
 	img := program(t, "one")
 	s.push(t, "app:1", img)
 	p := open(t, Options{Transport: s.transport, Conversions: 1})
-	p.converting <- struct{}{} // another image has the only place
+	p.converting <- struct{}{} // another image has the only slot
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -40,7 +40,7 @@ func TestConversionsAreLimited(t *testing.T) {
 	}
 }
 
-// A conversion counts as long as the image is being read.
+// A conversion occupies its slot as long as the image is being read.
 func TestConversionOutlivesItsPull(t *testing.T) {
 	s := newServer(t)
 	img := program(t, "one")
@@ -58,10 +58,10 @@ func TestConversionOutlivesItsPull(t *testing.T) {
 			t.Fatal("the layer was not downloaded")
 		}
 	}
-	layer := p.store.path(name) // from now on a layer that is read when somebody writes it
+	layer := p.store.path(name) // from now on, reads of the layer block until the test writes it
 	must(t, errors.Join(os.Remove(layer), syscall.Mkfifo(layer, 0o600)))
 	<-p.converting
-	read, err := os.OpenFile(layer, os.O_WRONLY, 0) // it waits for a reader
+	read, err := os.OpenFile(layer, os.O_WRONLY, 0) // blocks until the conversion reads
 	must(t, err)
 	if len(p.converting) != 1 {
 		t.Error("the image is being read, and has no place")

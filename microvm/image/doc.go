@@ -46,7 +46,7 @@ func parse(reference string) (name.Reference, error) {
 	return ref, nil
 }
 
-// display returns a repository's name as people write it: with docker.io, not with the host that serves it.
+// display returns a repository's name as users write it: with docker.io, not with the host that serves it.
 func display(repo name.Repository) string {
 	registry := repo.RegistryStr()
 	if registry == name.DefaultRegistry {

@@ -71,7 +71,7 @@ func (f *found) configFile(ctx context.Context, platform v1.Platform) (*v1.Confi
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s is no JSON: %w; build the image again", f.config.digest, err)
 	}
-	// Builders that leave the platform out mean their own.
+	// Some builders leave the platform out; such an image counts as one for this platform.
 	if config.OS != "" && config.OS != platform.OS || config.Architecture != "" &&
 		config.Architecture != platform.Architecture {
 		return nil, platformError(platform,
@@ -133,7 +133,7 @@ func (p *Puller) fetchBlob(ctx context.Context, f *found, b blob) error {
 	})
 }
 
-// interrupted tells a broken connection, which is worth another attempt, from an answer.
+// interrupted reports whether err is a broken connection, which is worth another attempt, rather than an answer.
 func interrupted(err error) bool {
 	var network net.Error
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errStalled) || errors.As(err, &network)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// flights make sure that a file of the store is made only once, no matter how many ask for it at the same time. The
-// work continues while anybody waits for it: the first one may leave without spoiling it for the others.
+// flights ensure that a file of the store is made only once, however many callers request it at the same time. The
+// work continues while any caller waits for it: the first one may give up without affecting the others.
 type flights struct {
 	store  *store
 	mu     sync.Mutex
@@ -20,8 +20,7 @@ type flight struct {
 	err     error
 }
 
-// do returns with the file held for the caller. If there is none it is made by fill, which holds it once, as
-// store.create does.
+// do holds the file for the caller. If there is none, fill makes it and holds it once, as store.create does.
 func (fs *flights) do(ctx context.Context, name string, fill func(ctx context.Context) error) error {
 	fs.mu.Lock()
 	f := fs.byName[name]
@@ -43,14 +42,14 @@ func (fs *flights) do(ctx context.Context, name string, fill func(ctx context.Co
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	select {
-	case <-f.done: // at the same moment: the file is held for this caller
+	case <-f.done: // done at the same moment: the file is held for this caller
 		if f.err == nil {
 			fs.store.release(name)
 		}
 	default:
 		if f.waiters--; f.waiters == 0 {
 			f.cancel()
-			delete(fs.byName, name) // the next caller begins anew
+			delete(fs.byName, name) // the next caller starts a new flight
 		}
 	}
 	return context.Cause(ctx)
@@ -69,7 +68,7 @@ func (fs *flights) start(ctx context.Context, name string, fill func(ctx context
 			for range f.waiters {
 				fs.store.hold(name)
 			}
-			fs.store.release(name) // fill's own
+			fs.store.release(name) // fill's own hold
 		}
 		f.err = err
 		if fs.byName[name] == f {

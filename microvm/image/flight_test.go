@@ -30,7 +30,7 @@ func TestConcurrentPullsDownloadOnce(t *testing.T) {
 	}
 }
 
-// The caller that began a download may leave; the others get the image. Once all have left, the download ends.
+// The caller that started a download may leave; the others get the image. Once all have left, the download ends.
 func TestPullsSurviveTheFirstCaller(t *testing.T) {
 	s := newServer(t)
 	img := program(t, "one")

@@ -31,11 +31,11 @@ import (
 type server struct {
 	host      string
 	transport http.RoundTripper
-	password  string // of the user "dev"; empty: anybody
+	password  string // of the user "dev"; empty = none required
 
 	mu       sync.Mutex
 	requests []string
-	// answer, if set, may answer a request instead of the registry.
+	// answer, if set, may respond to a request instead of the registry.
 	answer func(w http.ResponseWriter, r *http.Request) bool
 }
 

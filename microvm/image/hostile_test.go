@@ -130,8 +130,8 @@ func layerSize(t *testing.T, img v1.Image) int {
 	return int(m.Layers[0].Size)
 }
 
-// A manifest may name addresses of a layer. If they were followed, an image could make the host send requests to
-// anybody.
+// A manifest may contain URLs of a layer. If they were followed, an image could make the host send requests to any
+// address.
 func TestManifestURLsAreNotFollowed(t *testing.T) {
 	s, victim := newServer(t), newServer(t)
 	foreign := static.NewLayer([]byte("x"),
@@ -152,7 +152,7 @@ func TestManifestURLsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A download from a registry that falls silent in the middle of a layer is abandoned, and an interrupted download is
+// A download from a registry that stalls in the middle of a layer is abandoned, and an interrupted download is
 // retried.
 func TestStalledDownloadsAreRetried(t *testing.T) {
 	s := newServer(t)

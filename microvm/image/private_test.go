@@ -37,7 +37,7 @@ func TestPrivateImages(t *testing.T) {
 	pulled(t, p, Request{Reference: app, Keyring: ring("wrong", "right")}).Release()
 	pulled(t, p, Request{Reference: app, Keyring: ring("right")}).Release()
 
-	// That another pod's pull secret has brought the image here gives no right to it.
+	// An image that was pulled with another pod's secret is not available without credentials.
 	if _, err = p.Pull(t.Context(), Request{Reference: app}); err == nil {
 		t.Error("a pod without credentials got a private image from the cache")
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Errors of Process, in the kubelet's words where it has some. They become messages of CreateContainerConfigError or
+// Errors of Process, in the kubelet's wording where it has one. They become messages of CreateContainerConfigError or
 // CreateContainerError.
 var (
 	ErrNoCommand = errors.New("no command specified")

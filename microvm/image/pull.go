@@ -17,7 +17,7 @@ type pull struct {
 	keyring Keyring
 }
 
-// run tries the sources of this host, then the cache as far as the policy allows, then the network.
+// run tries the sources of this host, then the cache if the policy allows it, then the network.
 func (l *pull) run(ctx context.Context) (*Image, error) {
 	local, err := findLocal(l.p.sources, l.ref, l.p.registries.platform)
 	if err != nil {
@@ -53,8 +53,8 @@ func (l *pull) run(ctx context.Context) (*Image, error) {
 	return nil, tried
 }
 
-// cached returns the image that the name meant when it was last resolved, if it is in the cache and the pod may read
-// it; otherwise nil.
+// cached returns the image that the name referred to when it was last resolved, if it is in the cache and the pod may
+// read it; otherwise nil.
 func (l *pull) cached(endpoints []endpoint) (*Image, error) {
 	id, o, ok := l.p.lookUp(l.name)
 	if !ok {
@@ -70,10 +70,10 @@ func (l *pull) cached(endpoints []endpoint) (*Image, error) {
 	return l.p.image(id, l.name, l.digestName(o.Digest, id))
 }
 
-// fromEndpoint pulls the image from a place in the network.
+// fromEndpoint pulls the image from an endpoint.
 func (l *pull) fromEndpoint(ctx context.Context, e endpoint) (*Image, error) {
 	if id, o, ok := l.p.lookUp(l.name); ok && o.Digest != "" {
-		// If it is unchanged and this pod may read it, there is nothing to download.
+		// If the image is unchanged and this pod may read it, there is nothing to download.
 		if h, err := l.p.registries.digest(ctx, e); err == nil && h.String() == o.Digest && l.p.store.hold(diskName(id)) {
 			l.p.setProven(access{l.name, e.access})
 			return l.p.image(id, l.name, l.digestName(o.Digest, id))
@@ -86,7 +86,7 @@ func (l *pull) fromEndpoint(ctx context.Context, e endpoint) (*Image, error) {
 	return l.obtain(ctx, f)
 }
 
-// obtain makes a disk of what was found, unless there is one, and records what the name means now.
+// obtain makes a disk of the image that was found, unless there is one, and records what the name now refers to.
 func (l *pull) obtain(ctx context.Context, f *found) (*Image, error) {
 	id := f.config.digest
 	present := l.p.store.hold(diskName(id))
@@ -116,7 +116,7 @@ func (l *pull) digestName(digest string, id v1.Hash) string {
 	return display(l.ref.Context()) + "@" + digest
 }
 
-// lookUp returns the image that a name meant when it was last resolved.
+// lookUp returns the image that a name referred to when it was last resolved.
 func (p *Puller) lookUp(name string) (v1.Hash, origin, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +128,7 @@ func (p *Puller) lookUp(name string) (v1.Hash, origin, bool) {
 	return v1.Hash{}, origin{}, false
 }
 
-// setName records what a name means now.
+// setName records what a name now refers to.
 func (p *Puller) setName(name string, id v1.Hash, o origin) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Puller) setName(name string, id v1.Hash, o origin) error {
 	return rec.write(p.store, id)
 }
 
-// maxProven bounds how many credentials are remembered, which some clusters renew daily. A forgotten one costs a
+// maxProven bounds how many credentials are remembered; some clusters renew theirs daily. A forgotten one costs a
 // request to its registry.
 const maxProven = 10_000
 

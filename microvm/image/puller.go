@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/rootdisk"
 )
 
-// Options of a Puller. Zero values mean the defaults.
+// Options configure a Puller. Zero values mean the defaults.
 type Options struct {
 	// CacheBytes bounds the size of all disks and layers together. Default: 20 GiB.
 	CacheBytes int64
@@ -101,8 +101,7 @@ type Request struct {
 	Keyring   Keyring // nil: no credentials
 }
 
-// Pull returns the image, from the cache if the policy allows. The caller releases it when nothing runs on its disk any
-// more.
+// Pull returns the image, from the cache if the policy allows it. The caller releases it when nothing uses its disk.
 func (p *Puller) Pull(ctx context.Context, r Request) (*Image, error) {
 	ref, err := parse(r.Reference)
 	if err != nil {
@@ -172,7 +171,7 @@ func (p *Puller) forgetRemoved() {
 	}
 }
 
-// unpack makes the root disk of an image and its record, once for all who wait for it, and holds the disk.
+// unpack makes the root disk of an image and its record, once for all callers that wait for it, and holds the disk.
 func (p *Puller) unpack(ctx context.Context, f *found) error {
 	id := f.config.digest
 	return p.disks.do(ctx, diskName(id), func(ctx context.Context) error {
@@ -189,7 +188,7 @@ func (p *Puller) unpack(ctx context.Context, f *found) error {
 		var refused *rootdisk.Refused
 		if errors.As(err, &refused) {
 			release()
-			for _, b := range f.layers { // nobody will need them again
+			for _, b := range f.layers { // they are not needed again
 				p.store.drop(blobName(b.digest))
 			}
 		}

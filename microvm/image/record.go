@@ -28,7 +28,7 @@ type record struct {
 	Names map[string]origin `json:"names"`
 }
 
-// origin is what a name meant when it was last resolved.
+// origin is what a name referred to when it was last resolved.
 type origin struct {
 	Digest string `json:"digest"` // of the manifest or index; empty for a docker archive
 	// Public is set if it was read without credentials. A private image is returned from the cache only for credentials
@@ -83,7 +83,7 @@ func readRecord(s *store, disk string) (*record, error) {
 	return &r, nil
 }
 
-// write writes the record beside the disk, as a whole.
+// write replaces the record beside the disk, atomically.
 func (r *record) write(s *store, id v1.Hash) error {
 	data, err := json.Marshal(r)
 	if err != nil {

@@ -25,15 +25,15 @@ type registries struct {
 	platform  v1.Platform
 }
 
-// endpoint is a repository at one place in the network, with credentials for it.
+// endpoint is a repository on one server, with credentials for it.
 type endpoint struct {
 	ref    name.Reference
 	auth   authn.Authenticator
 	access string // digest of the credentials; "" without any
 }
 
-// endpoints returns what to try, in order: each place with each of the credentials that match it, or without any if
-// none match.
+// endpoints returns the endpoints to try, in order: the mirrors and then the registry, each with each of the
+// credentials that match it, or without any if none match.
 func (r *registries) endpoints(ref name.Reference, keyring Keyring) ([]endpoint, error) {
 	var refs []name.Reference
 	for _, m := range r.mirrors[ref.Context().RegistryStr()] {
@@ -57,7 +57,7 @@ func (r *registries) endpoints(ref name.Reference, keyring Keyring) ([]endpoint,
 	return all, nil
 }
 
-// digest returns what the reference means now, without a download, since registries count those.
+// digest returns the digest that the reference has now. It downloads nothing, since registries count downloads.
 func (r *registries) digest(ctx context.Context, e endpoint) (v1.Hash, error) {
 	p, err := r.puller(e)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *registries) puller(e endpoint) (*remote.Puller, error) {
 	return remote.NewPuller(remote.WithAuth(e.auth), remote.WithTransport(r.transport), remote.WithUserAgent("nodeless"))
 }
 
-// explain adds a remedy to the usual answers of a registry.
+// explain adds a remedy to the usual errors of a registry.
 func explain(err error, e endpoint, remedyMissing string) error {
 	var answer *transport.Error
 	if !errors.As(err, &answer) {
@@ -168,7 +168,7 @@ func ParseMirrors(values []string) (map[string][]Mirror, error) {
 	return mirrors, nil
 }
 
-// rename returns the reference's place in the mirror.
+// rename returns the reference to the same image on the mirror.
 func (m Mirror) rename(ref name.Reference) (name.Reference, error) {
 	options := []name.Option{name.WeakValidation}
 	if m.Plain {

@@ -10,7 +10,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Limits of an image's description: far above those of any honest image, small for a host.
+// Limits on an image's description: far above what any honest image needs, yet small for a host.
 const (
 	maxLayers      = 512
 	maxConfigBytes = 8 << 20
@@ -19,14 +19,14 @@ const (
 // found is an image that was found but not downloaded yet.
 type found struct {
 	where  string // the source, for messages
-	digest string // "sha256:…" of the manifest or index that the reference means; empty for docker archives
+	digest string // "sha256:…" of the manifest or index that the reference refers to; empty for docker archives
 	config blob   // its digest is the image's ID
 	layers []blob // lowest first
-	access string // digest of the credentials that were used; empty if anybody may read the image
+	access string // digest of the credentials that were used; empty if anyone may read the image
 	open   openBlob
 }
 
-// openBlob opens a blob. The reader of its bytes verifies the digest.
+// openBlob opens a blob. Its callers verify the digest.
 type openBlob func(ctx context.Context, b blob) (io.ReadCloser, error)
 
 // blob is a piece of content. Its size is -1 if the source does not say.
@@ -73,7 +73,7 @@ func choose(raw []byte, want v1.Platform) (v1.Hash, error) {
 			return d.Digest, nil // an index of one image without a platform; its configuration is checked later
 		case d.Platform.Satisfies(want):
 			return d.Digest, nil
-		case d.Platform.OS != "unknown": // attestations
+		case d.Platform.OS != "unknown": // others are attestations
 			has = append(has, d.Platform.String())
 		}
 	}

@@ -139,7 +139,7 @@ func (s *store) release(name string) {
 	}
 }
 
-// create writes a file and holds it. The caller makes sure that only one at a time creates a name.
+// create writes a file and holds it. The caller ensures that only one call at a time creates a name.
 func (s *store) create(name string, estimate int64, fill func(f *os.File) error) error {
 	if err := s.reserve(estimate); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (s *store) create(name string, estimate int64, fill func(f *os.File) error)
 	defer s.mu.Unlock()
 	s.clock++
 	uses := 1
-	if f := s.files[name]; f != nil { // an abandoned first attempt has succeeded nevertheless
+	if f := s.files[name]; f != nil { // an abandoned earlier attempt has succeeded after all
 		uses += f.uses
 	}
 	s.files[name] = &stored{bytes: bytes, uses: uses, last: s.clock}

@@ -64,14 +64,14 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool 
 	who, ok, err := g.authenticator.AuthenticateRequest(r)
 	if err != nil || !ok {
 		// The cause is left out: it would help an attacker.
-		http.Error(w, "Unauthorized: show a client certificate of the cluster, or a token", http.StatusUnauthorized)
+		http.Error(w, "Unauthorized: send a client certificate of the cluster, or a token", http.StatusUnauthorized)
 		return false
 	}
 	var refusal string
 	for _, a := range attributes(who.User, r, node) {
 		decision, reason, err := g.authorizer.Authorize(r.Context(), a)
 		if err != nil {
-			http.Error(w, fmt.Sprintf("ask the API server about the rights of %s: %v", who.User.GetName(), err),
+			http.Error(w, fmt.Sprintf("check the permissions of %s with the API server: %v", who.User.GetName(), err),
 				http.StatusInternalServerError)
 			return false
 		}
@@ -85,8 +85,8 @@ func (g *guard) admit(w http.ResponseWriter, r *http.Request, node string) bool 
 	return false
 }
 
-// attributes returns the rights of which the caller needs one: the table of the Kubernetes documentation (Kubelet
-// authentication/authorization).
+// attributes returns the rights, any of which is enough for the request: the table of the Kubernetes documentation
+// (Kubelet authentication/authorization).
 func attributes(who user.Info, r *http.Request, node string) []authorizer.Attributes {
 	verb := map[string]string{http.MethodGet: "get", http.MethodPost: "create", http.MethodHead: "get"}[r.Method]
 	var subresources []string

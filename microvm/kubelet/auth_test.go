@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -15,18 +16,23 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
+	certificates "k8s.io/api/certificates/v1"
 	rbac "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
 	stats "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// ask connects to a node as metrics-server does: by its address, with the cluster's authority and a token.
+// ask connects to a node as metrics-server does: at its address, with the cluster's CA and a token.
 func (c *cluster) ask(t *testing.T, pod, method, path, token string) (int, string) {
 	t.Helper()
 	at := ""
@@ -99,8 +105,7 @@ func TestOnlyWhomTheClusterKnowsAndAllows(t *testing.T) {
 	}
 }
 
-// Rights are those of RBAC on nodes/stats and nodes/metrics, as metrics-server and Prometheus have them; more is not
-// given.
+// RBAC on nodes/stats and nodes/metrics grants access, as for metrics-server and Prometheus, and to nothing more.
 func TestRightsAreThoseOfTheNodesSubresources(t *testing.T) {
 	c := newCluster(t)
 	c.measure = someStats
@@ -147,7 +152,7 @@ func (c *cluster) allow(t *testing.T, resources ...string) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// Refusals are remembered for half a minute: ask only when the role is known.
+	// Denials are cached for half a minute, so ask only once the API server knows the role.
 	planetest.Eventually(t, "the API server knows the new role", func(ctx context.Context) error {
 		group, sub, _ := strings.Cut(resources[0], "/")
 		review, err := c.client.AuthorizationV1().SubjectAccessReviews().Create(ctx,
@@ -189,7 +194,7 @@ func someStats(node string) (*stats.Summary, error) {
 	}, nil
 }
 
-// Each node shows its own pods, though one process serves all.
+// Each node shows only its own pods, though one process serves all nodes.
 func TestNodesAreToldApart(t *testing.T) {
 	c := newCluster(t)
 	c.serve(t, "one", "two")
@@ -214,7 +219,7 @@ func TestNodesAreToldApart(t *testing.T) {
 	}
 }
 
-// ownAuthority signs for itself: somebody else who answers at a node's address.
+// ownAuthority signs its own certificates: an impostor at a node's address.
 type ownAuthority struct{}
 
 func (ownAuthority) Certificate(_ context.Context, node string, at netip.Addr) (*tls.Certificate, error) {
@@ -236,4 +241,32 @@ func TestWhoeverElseAnswersForANodeIsNotBelieved(t *testing.T) {
 	c.serve(t, "web")
 	c.log(t, "web", "main", "1.log", threeLines)
 	c.refuses(t, "certificate signed by unknown authority", "logs", "web", "-c", "main")
+}
+
+// Where nobody signs, clients are told soon, and do not each make a request.
+func TestACertificateThatIsNeverSigned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube, created := fake.NewClientset(), 0
+		kube.PrependReactor("create", "certificatesigningrequests", func(a ktesting.Action) (bool, runtime.Object, error) {
+			created++ // the fake does not make names from generateName
+			o := a.(ktesting.CreateAction).GetObject().(*certificates.CertificateSigningRequest)
+			o.Name = fmt.Sprint(o.GenerateName, created)
+			return false, nil, nil
+		})
+		s, at := NewSigner(kube, false), netip.MustParseAddr("10.202.0.2")
+		fails := func(within time.Duration) {
+			began := time.Now()
+			_, err := s.Certificate(t.Context(), "node", at)
+			if err == nil || !strings.Contains(err.Error(), "is not signed") || time.Since(began) > within {
+				t.Errorf("after %s: %v", time.Since(began), err)
+			}
+		}
+		fails(20 * time.Second)
+		fails(0)
+		<-time.After(2 * time.Minute)
+		fails(20 * time.Second)
+		if created != 2 {
+			t.Errorf("%d requests, want 2", created)
+		}
+	})
 }

@@ -21,8 +21,7 @@ import (
 
 // Backend runs the pods. Its methods are called concurrently; the pods they return are not modified.
 type Backend interface {
-	// NodeAt returns the node that a connection to this local address means: each node has an address or a port of its
-	// own.
+	// NodeAt returns the node that serves at a local address: each node has an address or a port of its own.
 	NodeAt(local netip.AddrPort) (node string, ok bool)
 	// Pod returns a pod that runs here, with its current status.
 	Pod(namespace, name string) (*corev1.Pod, bool)
@@ -40,9 +39,9 @@ type Backend interface {
 	Stats(ctx context.Context, node string) (*stats.Summary, error)
 }
 
-// Refuser is a Backend with pods that cannot be connected to.
+// Refuser is a Backend that may refuse streams to its pods.
 type Refuser interface {
-	// Refuse returns why what ("exec", "attach", "port-forward") cannot be done to a pod, nil if it can.
+	// Refuse returns why a stream ("exec", "attach", "port-forward") to a pod is refused, or nil if it is not.
 	Refuse(pod *corev1.Pod, what string) error
 }
 
@@ -53,12 +52,13 @@ type LogFile struct {
 	Running func() bool
 }
 
-// Streams of a process. In, Out and Err are nil when the client does not want them. With TTY, Err is always nil.
+// Streams are a process's streams. In, Out and Err are nil if the client does not want them. With TTY, Err is always
+// nil.
 type Streams struct {
 	In       io.Reader
 	Out, Err io.WriteCloser
 	TTY      bool
-	Resize   <-chan remotecommand.TerminalSize // nil without TTY; closed when the client goes
+	Resize   <-chan remotecommand.TerminalSize // nil without TTY; closed when the client disconnects
 }
 
 // ExitError returns the error of a command that ran and failed with a code, which becomes kubectl's own exit code.

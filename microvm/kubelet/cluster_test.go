@@ -20,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// kubeconfigVariable makes this test binary a kubectl.
+// kubeconfigVariable turns this test binary into kubectl.
 const kubeconfigVariable = "PODKUBELET_KUBECTL"
 
 func TestMain(m *testing.M) {
@@ -52,7 +52,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 }
 
-// serve runs the kubelet API at an address of its own for each pod's node.
+// serve serves the kubelet API at a separate address for each pod's node.
 func (c *cluster) serve(t *testing.T, pods ...string) {
 	t.Helper()
 	s, err := New(Options{Backend: c.host, Client: c.client, ClientCA: c.plane.CABundle(), Certificates: c.certificates})
@@ -80,7 +80,7 @@ func (c *cluster) serve(t *testing.T, pods ...string) {
 
 func (c *cluster) node(pod string) string { return "fargate-" + c.namespace + "-" + pod }
 
-// addNode makes the Node and the pod on it, running.
+// addNode creates a Node and a running pod on it.
 func (c *cluster) addNode(t *testing.T, pod string, at netip.AddrPort) {
 	t.Helper()
 	ctx := t.Context()
@@ -132,14 +132,14 @@ func (c *cluster) addNode(t *testing.T, pod string, at netip.AddrPort) {
 	c.pods[c.namespace+"/"+pod] = p
 }
 
-// command is a kubectl of the test's namespace.
+// command returns a kubectl command for the test's namespace.
 func (c *cluster) command(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-n", c.namespace}, args...)...)
 	cmd.Env = append(os.Environ(), kubeconfigVariable+"="+c.plane.Kubeconfig())
 	return cmd
 }
 
-// kubectl runs it to its end.
+// kubectl runs kubectl until it exits.
 func (c *cluster) kubectl(t *testing.T, stdin string, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := c.command(t, args...)
@@ -152,7 +152,7 @@ func (c *cluster) kubectl(t *testing.T, stdin string, args ...string) (out strin
 	return b.String(), cmd.ProcessState.ExitCode()
 }
 
-// says fails unless kubectl prints exactly this and succeeds.
+// says fails the test unless kubectl succeeds and prints exactly this.
 func (c *cluster) says(t *testing.T, want string, args ...string) {
 	t.Helper()
 	if got, code := c.kubectl(t, "", args...); got != want || code != 0 {
@@ -160,7 +160,7 @@ func (c *cluster) says(t *testing.T, want string, args ...string) {
 	}
 }
 
-// refuses fails unless kubectl fails and says this.
+// refuses fails the test unless kubectl fails and says this.
 func (c *cluster) refuses(t *testing.T, want string, args ...string) {
 	t.Helper()
 	if got, code := c.kubectl(t, "", args...); !strings.Contains(got, want) || code == 0 {

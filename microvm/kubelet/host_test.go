@@ -22,7 +22,7 @@ import (
 // host is a Backend whose containers are processes and files of the test.
 type host struct {
 	logs    string // folder
-	web     string // address behind port 80 of every pod
+	web     string // address of port 80 of every pod
 	running atomic.Bool
 	measure func(node string) (*stats.Summary, error)
 
@@ -113,7 +113,7 @@ func onTerminal(ctx context.Context, argv []string, s Streams) error {
 	}
 	defer us.Close()
 	defer them.Close()
-	size := <-s.Resize // kubectl says its size first
+	size := <-s.Resize // kubectl sends its size first
 	if err := unix.IoctlSetWinsize(int(us.Fd()), unix.TIOCSWINSZ,
 		&unix.Winsize{Row: size.Height, Col: size.Width}); err != nil {
 		return err
@@ -127,7 +127,7 @@ func onTerminal(ctx context.Context, argv []string, s Streams) error {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		_, _ = io.Copy(s.Out, us) // ends with EIO when the last holder of the terminal is gone
+		_, _ = io.Copy(s.Out, us) // ends with EIO when the last process closes the terminal
 	}()
 	err = c.Wait()
 	_ = them.Close()
@@ -135,7 +135,7 @@ func onTerminal(ctx context.Context, argv []string, s Streams) error {
 	return ended(err)
 }
 
-// openTerminal makes a pseudo-terminal: our side and the process's side.
+// openTerminal opens a pseudo-terminal and returns our side and the process's side.
 func openTerminal() (us, them *os.File, err error) {
 	if us, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		return nil, nil, err
@@ -153,7 +153,7 @@ func openTerminal() (us, them *os.File, err error) {
 	return us, them, err
 }
 
-// Attach finds a process that echoes.
+// Attach attaches to a process that echoes its input.
 func (h *host) Attach(ctx context.Context, _ *corev1.Pod, _ string, s Streams) error {
 	c := exec.CommandContext(ctx, "sh", "-c", `echo attached; exec cat`)
 	c.Stdin, c.Stdout, c.Stderr = s.In, s.Out, s.Err

@@ -78,7 +78,7 @@ func readOptions(o *corev1.PodLogOptions, now time.Time) *crilogs.LogOptions {
 	return read
 }
 
-// body remembers whether an answer has begun: after that, no status code can be sent.
+// body records whether a response has begun: after that, no status code can be sent.
 type body struct {
 	to    io.Writer
 	begun bool
@@ -89,8 +89,7 @@ func (b *body) Write(p []byte) (int, error) {
 	return b.to.Write(p)
 }
 
-// state answers the one question that crilogs.ReadLogs asks a container runtime. The other methods are nil and never
-// called.
+// state implements the only method of a container runtime that crilogs.ReadLogs calls. The other methods are nil.
 type state struct {
 	cri.RuntimeService
 	running func() bool

@@ -74,7 +74,7 @@ func New(o Options) (*Server, error) {
 const bodyWithin = 30 * time.Second
 
 // Serve answers connections until the context ends, then closes them; streams end with their processes. It may run on
-// several listeners at once. The connections' local addresses tell the nodes apart.
+// several listeners at once. The local address of a connection determines its node.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.guard.ca.CurrentCABundleContent())
@@ -83,10 +83,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ReadHeaderTimeout: 32 * time.Second, // the kubelet's
 		IdleTimeout:       90 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          log.New(io.Discard, "", 0), // failed handshakes of scanners; requests get their errors as answers
+		ErrorLog:          log.New(io.Discard, "", 0), // failed handshakes of scanners; requests get errors as answers
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS12,
-			NextProtos:     []string{"http/1.1"}, // streams take the connection over, which HTTP/2 cannot give away
+			NextProtos:     []string{"http/1.1"}, // streams take over the connection, which HTTP/2 does not allow
 			ClientAuth:     tls.RequestClientCert,
 			ClientCAs:      pool, // helps the client choose; the guard verifies
 			GetCertificate: s.certificate,
@@ -136,8 +136,8 @@ func (s *Server) ofNode(path string, serve nodeHandler) {
 	})
 }
 
-// ofPod serves a path about a pod, by the rights on its node. Only an authorized caller learns that a pod does not
-// exist.
+// ofPod serves a path about a pod to callers with rights on its node. Only an authorized caller learns that a pod
+// does not exist.
 func (s *Server) ofPod(pattern string, serve podHandler) {
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		namespace, name := r.PathValue("namespace"), r.PathValue("pod")

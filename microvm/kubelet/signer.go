@@ -23,11 +23,11 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Signer gets serving certificates from the cluster, when somebody first connects to a node: it creates a
-// CertificateSigningRequest for the signer kubernetes.io/kubelet-serving. It approves the request itself if it created
-// the node; otherwise the controller approves it (package remote).
+// Signer obtains the serving certificate of a node from the cluster when a client first connects to the node: it
+// creates a CertificateSigningRequest for the signer kubernetes.io/kubelet-serving. It approves the request itself
+// or, on a host that has joined, leaves that to the controller (package remote).
 //
-// The client needs to create, list and watch certificatesigningrequests and, to approve, to update
+// The client must be allowed to create, list and watch certificatesigningrequests and, to approve, to update
 // certificatesigningrequests/approval and approve for the signer kubernetes.io/kubelet-serving.
 type Signer struct {
 	client   kubernetes.Interface
@@ -37,14 +37,24 @@ type Signer struct {
 	held map[string]*holder // by node
 }
 
-// holder has the certificate of one node. Its lock is held while a certificate is requested.
+// holder holds the certificate of one node. Its lock is held while a certificate is requested, at most for signLimit.
 type holder struct {
-	mu   sync.Mutex
-	cert *tls.Certificate
-	at   netip.Addr
+	lock    chan struct{} // with room for one
+	cert    *tls.Certificate
+	at      netip.Addr
+	failure error     // of the last request; nil if it succeeded
+	retryAt time.Time // until then, the failure is the answer
 }
 
-// NewSigner returns a Signer, which approves its own requests or leaves that to others.
+// A request that is not signed within signLimit has failed. Every client is told so for unsignedPause, because each
+// request leaves an object behind. After other failures, such as a denial, the pause is failurePause.
+const (
+	signLimit     = 20 * time.Second
+	unsignedPause = 2 * time.Minute
+	failurePause  = 5 * time.Second
+)
+
+// NewSigner returns a Signer. It approves its own requests if approves is set.
 func NewSigner(client kubernetes.Interface, approves bool) *Signer {
 	return &Signer{client: client, approves: approves, held: map[string]*holder{}}
 }
@@ -61,24 +71,41 @@ func (s *Signer) Certificate(ctx context.Context, node string, at netip.Addr) (*
 	s.mu.Lock()
 	h := s.held[node]
 	if h == nil {
-		h = &holder{}
+		h = &holder{lock: make(chan struct{}, 1)}
 		s.held[node] = h
 	}
 	s.mu.Unlock()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	select {
+	case h.lock <- struct{}{}:
+		defer func() { <-h.lock }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("serving certificate of node %s: %w", node, ctx.Err())
+	}
 	if h.cert != nil && h.at == at && fresh(h.cert.Leaf, time.Now()) {
 		return h.cert, nil
 	}
-	cert, err := s.issue(ctx, node, at)
-	if err != nil {
+	if h.failure != nil && time.Now().Before(h.retryAt) {
+		return nil, h.failure
+	}
+	limited, cancel := context.WithTimeout(ctx, signLimit)
+	defer cancel()
+	cert, err := s.issue(limited, node, at)
+	switch {
+	case err == nil:
+		h.cert, h.at, h.failure = cert, at, nil
+		return cert, nil
+	case ctx.Err() != nil: // the server is being closed
 		return nil, fmt.Errorf("serving certificate of node %s: %w", node, err)
 	}
-	h.cert, h.at = cert, at
-	return cert, nil
+	wait := failurePause
+	if limited.Err() != nil {
+		wait = unsignedPause
+	}
+	h.failure, h.retryAt = fmt.Errorf("serving certificate of node %s: %w", node, err), time.Now().Add(wait)
+	return nil, h.failure
 }
 
-// fresh reports whether less than four fifths of the certificate's life is over.
+// fresh reports whether less than four fifths of the certificate's lifetime have passed.
 func fresh(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) * 4 / 5))
 }

@@ -20,7 +20,7 @@ const (
 	streamCreation = 30 * time.Second
 )
 
-// session is one exec, attach or port-forward in the terms of the streaming library.
+// session adapts one exec, attach or port-forward to the streaming library.
 type session struct {
 	backend Backend
 	pod     *corev1.Pod
@@ -105,15 +105,15 @@ func (s session) AttachContainer(ctx context.Context, _, _, container string, in
 	return s.backend.Attach(ctx, s.pod, container, Streams{In: in, Out: out, Err: err, TTY: tty, Resize: resize})
 }
 
-// untilReplied is time enough for the reply to a stream that kubectl has opened.
+// untilReplied is enough time for the reply to a stream that kubectl has opened.
 const untilReplied = 200 * time.Millisecond
 
 // PortForward implements portforward.PortForwarder.
 func (s session) PortForward(ctx context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	err := s.backend.PortForward(ctx, s.pod, port, stream)
 	if err != nil {
-		// The library then resets the stream, maybe before it has told kubectl that it took it (portForward in
-		// httpstream.go does not wait for replySent): kubectl would never read the error.
+		// The library then resets the stream, possibly before it has told kubectl that it accepts it (portForward in
+		// httpstream.go does not wait for replySent), and kubectl would never read the error.
 		_ = clock.Sleep(ctx, clock.Real{}, untilReplied)
 	}
 	return err

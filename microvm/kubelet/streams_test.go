@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Both ways that kubectl speaks to the API server, which speaks SPDY to a kubelet.
+// Both protocols between kubectl and the API server, which speaks SPDY to a kubelet.
 func TestExec(t *testing.T) {
 	c := newCluster(t)
 	c.serve(t, "web")

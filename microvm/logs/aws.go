@@ -24,7 +24,7 @@ type awsError struct{ code string }
 
 func (e *awsError) Error() string { return e.code }
 
-// callAWS sends a delivery to AWS. If what it writes to does not exist, it is created first.
+// callAWS sends a delivery to AWS. If its target does not exist, callAWS creates it and sends the delivery again.
 func (r *Router) callAWS(ctx context.Context, d pipeline.Delivery) ([]byte, error) {
 	if r.o.AWS == nil {
 		return nil, errors.New("there is no AWS")
@@ -44,7 +44,7 @@ func (r *Router) callAWS(ctx context.Context, d pipeline.Delivery) ([]byte, erro
 	return answer, err
 }
 
-// finalCodes are the errors that blame the request's content.
+// finalCodes are the errors caused by the request's content.
 var finalCodes = []string{"InvalidParameterException", "SerializationException", "ValidationException"}
 
 func isCode(err error, codes ...string) bool {
@@ -82,7 +82,7 @@ func (r *Router) invoke(ctx context.Context, c pipeline.Call) ([]byte, error) {
 	var said struct {
 		Type string `json:"__type"`
 	}
-	_ = json.Unmarshal(body, &said) // whatever it is, it has a status
+	_ = json.Unmarshal(body, &said) // if this fails, the status code serves
 	code := said.Type[strings.LastIndex(said.Type, "#")+1:]
 	if code == "" {
 		code = fmt.Sprintf("%d %s", answer.StatusCode, http.StatusText(answer.StatusCode))

@@ -45,7 +45,7 @@ func newCloud(t *testing.T) (*cloud, *bench) {
 	return c, b
 }
 
-// messages waits until a group has so many events, and returns them.
+// messages waits until a group has n events, and returns the first one's stream and all messages.
 func (c *cloud) messages(t *testing.T, group string, n int) (stream, all string) {
 	t.Helper()
 	late := time.After(patience)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// collector is a server that notes what it is sent.
+// collector is a server that records what it receives.
 type collector struct {
 	*httptest.Server
 	news chan struct{}
@@ -46,14 +46,14 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// answers has the server answer so from now on.
+// answers sets the response to future requests.
 func (c *collector) answers(status int, body string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.status, c.answer = status, body
 }
 
-// all is what was sent so far.
+// all returns what was received so far.
 func (c *collector) all() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func (c *collector) until(t *testing.T, what string, holds func(all string) bool
 	}
 }
 
-// output is a section for the collector.
+// output returns an output section for the collector.
 func (c *collector) output(name string, lines ...string) string {
 	hostname, port, _ := net.SplitHostPort(c.Listener.Addr().String())
 	lines = append([]string{"Name " + name, "Match kube.*", "Host " + hostname, "Port " + port}, lines...)

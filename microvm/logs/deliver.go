@@ -30,7 +30,7 @@ func (r *Router) deliver(ctx context.Context, out *pipeline.Output,
 	for i, d := range deliveries {
 		if d.File != "" {
 			if err := r.files.append(d.File, d.Body); err != nil {
-				return records, 0, err
+				return rest(records, deliveries[i:]), refused, err
 			}
 			continue
 		}
@@ -81,12 +81,12 @@ func (r *Router) send(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 	return r.post(ctx, out, d)
 }
 
-// refusal is an answer that would be the same to the same request.
+// refusal is an answer that a retry would get again.
 type refusal struct{ status string }
 
 func (e *refusal) Error() string { return e.status }
 
-// final are the status codes that blame the request's content.
+// final are the status codes caused by the request's content.
 var final = []int{http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}
 
 func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Delivery) ([]byte, error) {
@@ -121,8 +121,8 @@ func (r *Router) post(ctx context.Context, out *pipeline.Output, d pipeline.Deli
 	return body, nil
 }
 
-// cause returns why a request failed, without what its error repeats: the URL, which may hold secrets, and addresses,
-// which are others at each try.
+// cause returns why a request failed. It leaves out the URL, which may hold secrets, and addresses, which differ
+// between attempts.
 func cause(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Limits of what the outputs file and stdout write: a file that reaches its size is renamed with the suffix .old, in
-// place of an earlier one; beyond the number of files, the one that was not written for the longest time is deleted.
+// Limits on the files of the outputs file and stdout. A file that exceeds its size is renamed with the suffix .old
+// and replaces an earlier one. Beyond the number of files, the least recently written one is deleted.
 const (
 	maxFileBytes = 10 << 20
 	maxFiles     = 256

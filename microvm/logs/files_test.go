@@ -22,7 +22,7 @@ func TestFilesAreBounded(t *testing.T) {
 		}
 	}
 	left, _ := filepath.Glob(filepath.Join(f.root.Name(), "files", "*"))
-	if len(left) > 4 { // the three, and one put aside since the last look
+	if len(left) > 4 { // the three that are kept, and one rotated since the last cleanup
 		t.Errorf("left: %v", left)
 	}
 	for _, path := range left {

@@ -13,12 +13,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// patience of a test that waits for something to happen.
+// patience is how long a test waits for something to happen.
 const patience = 30 * time.Second
 
-// memory is a pod's log with one container, "app", in memory. It holds the newest lines alone, as a host does.
+// memory is a pod's log with one container, "app", in memory. Like a host it keeps only the newest lines.
 type memory struct {
-	most int // lines that it holds
+	most int // the number of lines that it keeps
 
 	mu      sync.Mutex
 	lines   []sandbox.Stored
@@ -51,7 +51,7 @@ func (m *memory) Tail(_ string, after int64) (Tail, error) {
 	return t, nil
 }
 
-// say logs lines that are numbered on.
+// say logs n more numbered lines.
 func (m *memory) say(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +118,7 @@ func newBench(t *testing.T, most int) *bench {
 	return b
 }
 
-// begin starts a process, so to speak.
+// begin starts a router, as a new process would.
 func (b *bench) begin() {
 	b.t.Helper()
 	var err error
@@ -156,7 +156,7 @@ func (b *bench) heard() string {
 	return strings.Join(b.told, "\n")
 }
 
-// hears waits for a report.
+// hears waits for a report that contains the text.
 func (b *bench) hears(text string) {
 	b.t.Helper()
 	late := time.After(patience)
@@ -169,7 +169,7 @@ func (b *bench) hears(text string) {
 	}
 }
 
-// configure has the router route so.
+// configure sets the router's configuration.
 func (b *bench) configure(data map[string]string) {
 	b.t.Helper()
 	sections, err := fargate.ParseLogging(data)

@@ -26,7 +26,7 @@ type Route struct {
 	saving sync.Mutex
 }
 
-// position is how far an output is.
+// position is how far an output has got.
 type position struct {
 	Output string           // its ID
 	Sent   map[string]int64 // time of the last accepted line, by container
@@ -62,10 +62,10 @@ func (t *Route) save() {
 	}
 }
 
-// note takes over the positions of the senders. t.mu is held.
+// note updates the positions from the senders. t.mu is held.
 func (t *Route) note() {
 	if len(t.senders) == 0 {
-		return // keep those of the last outputs for when there are some again
+		return // keep the last positions until there are outputs again
 	}
 	t.positions = t.positions[:0:0]
 	for _, l := range t.senders {
@@ -73,7 +73,7 @@ func (t *Route) note() {
 	}
 }
 
-// configure replaces the senders by those of a pipeline.
+// configure replaces the senders with those of a pipeline.
 func (t *Route) configure(p *pipeline.Pipeline) {
 	t.stop()
 	t.mu.Lock()
@@ -89,8 +89,8 @@ func (t *Route) configure(p *pipeline.Pipeline) {
 	}
 }
 
-// inherit returns where outputs begin: an unchanged output where it was, a changed one where its predecessor in the
-// list was, and a new one at the beginning of what is stored.
+// inherit returns where outputs start: an unchanged output where it was, a changed one where the earlier output at
+// the same index was, and a new one at the beginning of the stored logs.
 func inherit(had []position, outputs []*pipeline.Output) []map[string]int64 {
 	out := make([]map[string]int64, len(outputs))
 	used := make([]bool, len(had))
@@ -116,7 +116,7 @@ func (t *Route) current() []*sender {
 	return t.senders
 }
 
-// stop ends the senders and records where they are.
+// stop ends the senders and saves their positions.
 func (t *Route) stop() {
 	senders := t.current()
 	for _, l := range senders {

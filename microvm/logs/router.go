@@ -1,7 +1,7 @@
-// Package logs routes the logs of containers in microVMs by the ConfigMap aws-logging (package pipeline). The logs
-// that the host stores for kubectl are the buffer: each output of each pod reads them at its own pace and continues
-// where it was after a restart of the process. No container waits for an output. Lines that are dropped before an
-// output accepted them are counted and reported.
+// Package logs routes the logs of containers in microVMs as configured in the ConfigMap aws-logging (package
+// pipeline). The logs that the host stores for kubectl are the buffer: each output of each pod reads them at its own
+// pace and, after a restart of the process, continues where it was. No container waits for an output. Lines that are
+// dropped before an output has accepted them are counted and reported.
 package logs
 
 import (
@@ -36,7 +36,7 @@ type Log interface {
 	Logged() <-chan struct{}
 }
 
-// Tail reads one container's log; sandbox.Tail is one.
+// Tail reads one container's log; sandbox.Tail implements it.
 type Tail interface {
 	Next() (sandbox.Stored, bool, error)
 	Lost() int64
@@ -53,11 +53,11 @@ type Options struct {
 	Flush time.Duration
 	// Retry is the pause before a failed delivery is retried, doubled up to MaxRetry; default 1 s and 1 min.
 	Retry, MaxRetry time.Duration
-	// Save is the interval at which positions are saved. The lines of up to this time are sent again if the process is
-	// killed. Default 5 s.
+	// Save is the interval at which positions are saved. If the process is killed, the lines of up to one interval are
+	// sent again. Default 5 s.
 	Save time.Duration
 	Log  *slog.Logger // default: slog.Default
-	// AWS is where outputs to CloudWatch Logs send; nil if there is no AWS.
+	// AWS is the region that outputs to CloudWatch Logs send to; nil if there is no AWS.
 	AWS *AWS
 }
 
@@ -108,7 +108,8 @@ func New(o Options) (*Router, error) {
 			Transport: &http.Transport{
 				DialContext: o.Dial, MaxIdleConnsPerHost: idlePerHost, IdleConnTimeout: time.Minute,
 				TLSHandshakeTimeout: requestLimit / 3,
-				// A small request goes out at once: who refuses it unread is not written to any more, and is heard.
+				// A small request is sent in one write: if the server refuses it unread, no later write fails, and the answer
+				// is read.
 				WriteBufferSize: 64 << 10,
 				//nolint:gosec // insecure only with tls.verify Off
 				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure},
@@ -143,9 +144,10 @@ func (r *Router) Configure(state fargate.LogState, p *pipeline.Pipeline) {
 type Pod struct {
 	ID  string // of its microVM: a valid file name
 	Log Log
-	// Source describes a container, nil if it cannot do so now. It is called again and again, since labels change.
+	// Source describes a container, or returns nil if it cannot do so now. It is called repeatedly, since labels
+	// change.
 	Source func(container string) *pipeline.Source
-	// Report reports what a user should know.
+	// Report reports an event to the user.
 	Report func(warning bool, reason, message string)
 }
 

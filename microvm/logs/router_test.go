@@ -5,22 +5,26 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nodeless/nodeless/microvm/fargate"
+	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
 
 func has(text string) func(string) bool {
 	return func(all string) bool { return strings.Contains(all, text) }
 }
 
-// numbers are those of the lines, in order, as they were sent.
+// numbers returns the numbers of the lines, in the order in which they were sent.
 func numbers(all string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`line (\d+)`).FindAllStringSubmatch(all, -1) {
@@ -29,7 +33,7 @@ func numbers(all string) []string {
 	return out
 }
 
-// eachOnce judges that lines were sent once each, in order.
+// eachOnce checks that n lines were sent once each, in order.
 func eachOnce(t *testing.T, all string, n int) {
 	t.Helper()
 	got := numbers(all)
@@ -108,7 +112,7 @@ func TestFilesStayBelowTheRoutersDirectory(t *testing.T) {
 	}
 	b.outputs("[OUTPUT]\n    Name file\n    Match *\n    Path ../../../var/log\n    File pods.log\n    Format plain\n[OUTPUT]\n    Name stdout\n    Match *\n[OUTPUT]\n    Name file\n    Match *\n    Path /link\n    File x\n",
 		c.output("http", "Format json"))
-	b.hears("LogOutputFailed: output file (output.conf line 10)") // the link is not followed
+	b.hears("LogOutputFailed: output file (output.conf line 10)") // the symbolic link is not followed
 	c.until(t, "the other output", has("line 2"))
 	b.router.Close()
 	for name, want := range map[string]string{
@@ -128,8 +132,8 @@ func TestFilesStayBelowTheRoutersDirectory(t *testing.T) {
 	}
 }
 
-// An output that is away holds nobody up: lines wait where they are stored; what is forgotten there is counted, and
-// nothing else is lost.
+// An unavailable output holds up no other: its lines wait where they are stored. Lines that are dropped there are
+// counted, and no others are lost.
 func TestAnOutputThatIsAway(t *testing.T) {
 	b, away, there := newBench(t, 1500), newCollector(t), newCollector(t)
 	away.answers(503, "s3cret")
@@ -141,15 +145,15 @@ func TestAnOutputThatIsAway(t *testing.T) {
 		": 503 Service Unavailable; it is tried again")
 	b.log.say(999)
 	there.until(t, "the other output", has("line 1000"))
-	for n := 2000; n <= 3000; n += 1000 { // no more at once than is stored
+	for n := 2000; n <= 3000; n += 1000 { // no more at once than are stored
 		b.log.say(1000)
 		there.until(t, "the other output", has(fmt.Sprint("line ", n)))
 	}
 	eachOnce(t, there.all(), 3000)
 	away.answers(200, "")
 	away.until(t, "the newest line", has("line 3000"))
-	b.hears("LogOutputRecovered: output http (output.conf line 1) takes lines again")
-	b.hears("LogLinesLost: 1499 lines") // 3000 were said, 1500 are stored, and the first was on its way
+	b.hears("LogOutputRecovered: output http (output.conf line 1) accepts lines again")
+	b.hears("LogLinesLost: 1499 lines") // 3000 were logged, 1500 are stored, and the first was in transit
 	if n := len(slicesUnique(numbers(away.all()))); n != 1501 {
 		t.Errorf("%d lines got there, want 1501", n)
 	}
@@ -171,10 +175,50 @@ func TestRecordsThatAreRefusedAreNotSentForEver(t *testing.T) {
 	c.answers(400, "")
 	b.outputs(c.output("loki"))
 	b.log.say(3)
-	b.hears("LogLinesLost: 3 lines did not get to output loki (output.conf line 1)")
+	b.hears("LogLinesLost: 3 lines did not reach output loki (output.conf line 1)")
 	c.answers(204, "")
 	b.log.say(1)
 	c.until(t, "the next line", has("line 4"))
+}
+
+// When one delivery of a batch fails, the records of those before it are not delivered again.
+func TestOnlyWhatFailedIsDeliveredAgain(t *testing.T) {
+	b := newBench(t, 10)
+	down := source("down").Tag()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Tag") == down {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer s.Close()
+	if err := os.MkdirAll(filepath.Join(b.dir, "files", down), 0o700); err != nil { // where its file would be
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	sections, err := fargate.ParseLogging(map[string]string{
+		"output.conf": "[OUTPUT]\n    Name file\n    Match *\n[OUTPUT]\n    Name http\n    Match *\n    Format json\n" +
+			"    Header_Tag X-Tag\n    Host " + host + "\n    Port " + port + "\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := pipeline.New(sections, fargate.Abilities{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records, failed []*pipeline.Record
+	for _, container := range []string{"app", "down", "app", "down"} {
+		r := p.Line(source(container), time.Unix(0, 0), "a line of "+container)
+		if records = append(records, r); container == "down" {
+			failed = append(failed, r)
+		}
+	}
+	for _, out := range p.Outputs {
+		again, _, err := b.router.deliver(t.Context(), out, records)
+		if err == nil || !slices.Equal(again, failed) {
+			t.Errorf("%s: %d records are delivered again, want those of one container; %v", out, len(again), err)
+		}
+	}
 }
 
 func TestAnotherProcessGoesOnWhereTheLastOneWas(t *testing.T) {
@@ -196,10 +240,10 @@ func TestARunningPodFollowsTheConfigMap(t *testing.T) {
 	b.log.say(1)
 	b.outputs(first.output("http", "Format json_lines"))
 	first.until(t, "the first line", has("line 1"))
-	b.outputs(second.output("http", "Format json_lines")) // changed: from where it was
+	b.outputs(second.output("http", "Format json_lines")) // a changed output continues where it was
 	b.log.say(1)
 	second.until(t, "the second line", has("line 2"))
-	// a new one: from the beginning
+	// A new output starts from the beginning.
 	b.outputs(second.output("http", "Format json_lines"), first.output("http", "Format json_lines", "Retry_Limit 3"))
 	first.until(t, "all lines", has("line 2"))
 	if got := numbers(second.all()); len(got) != 1 || got[0] != "2" {

@@ -18,8 +18,8 @@ const (
 	batchBytes   = 512 << 10
 )
 
-// sender carries a pod's lines to one output, a batch at a time: it reads lines (fill), sends them until the output has
-// accepted or refused each (send), and then records how far it is (advance). Only the batch is in memory.
+// sender carries a pod's lines to one output, a batch at a time: it reads lines (fill), sends them until the output
+// has accepted or refused each (send), and then records its position (advance). Only the batch is in memory.
 type sender struct {
 	route  *Route
 	pipe   *pipeline.Pipeline
@@ -58,10 +58,10 @@ func newSender(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[st
 	return l
 }
 
-// drain lets the sender end when it has sent everything.
+// drain makes the sender end once it has sent everything.
 func (l *sender) drain() { l.once.Do(func() { close(l.last) }) }
 
-// position returns how far the sender is.
+// position returns the time of the last line dealt with, by container.
 func (l *sender) position() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *sender) run() {
 	l.reportLost(true)
 }
 
-// left returns how many lines will not be sent any more.
+// left returns the number of lines that remain unsent.
 func (l *sender) left() int64 {
 	n := int64(len(l.batch))
 	for _, tail := range l.tails {
@@ -130,7 +130,7 @@ func (l *sender) draining() bool {
 	}
 }
 
-// idle waits until there is something to send, and then briefly for more. It returns false if the sender has to end.
+// idle waits until there is something to send, and then briefly for more. It returns false if the sender must end.
 func (l *sender) idle(logged <-chan struct{}) bool {
 	o := &l.route.router.o
 	save := time.NewTimer(o.Save)
@@ -156,7 +156,7 @@ func (l *sender) idle(logged <-chan struct{}) bool {
 // fill reads lines until the batch is full or there are no more.
 func (l *sender) fill() error {
 	if len(l.batch) > 0 {
-		return nil // this is sent again first
+		return nil // retry this batch first
 	}
 	bytes := 0
 	for _, container := range l.route.pod.Log.Containers() {
@@ -190,7 +190,7 @@ func (l *sender) fill() error {
 	return nil
 }
 
-// advance records that everything taken has been dealt with.
+// advance records that all lines taken have been accepted, refused or dropped.
 func (l *sender) advance() {
 	l.mu.Lock()
 	if !maps.Equal(l.sent, l.taken) {
@@ -207,7 +207,7 @@ func (l *sender) save() {
 	l.savedAt, l.dirty = time.Now(), false
 }
 
-// reportEvery is the shortest interval at which lost lines, or another reason why none are accepted, are reported.
+// reportEvery is the minimum interval between reports of lost lines, and between reports of different failures.
 const reportEvery = time.Minute
 
 // send sends the batch and keeps the records to send again.
@@ -227,7 +227,7 @@ func (l *sender) send() error {
 	l.tries = 0
 	if err == nil && l.failure != "" {
 		l.failure = ""
-		l.route.pod.Report(false, "LogOutputRecovered", fmt.Sprintf("output %s takes lines again", l.out))
+		l.route.pod.Report(false, "LogOutputRecovered", fmt.Sprintf("output %s accepts lines again", l.out))
 		l.reportLost(true)
 	}
 	l.advance()
@@ -237,33 +237,32 @@ func (l *sender) send() error {
 	return nil
 }
 
-// linger is how long the sender waits for a request under way before it ends: giving up at once would send the same
-// records again.
+// linger is how long an ending sender waits for a request in progress: if it gave up at once, the same records would
+// be sent again.
 const linger = 2 * time.Second
 
-// lingering returns a context that ends some time after its parent.
+// lingering returns a context that ends d after its parent.
 func lingering(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
 	stop := context.AfterFunc(parent, func() { time.AfterFunc(d, cancel) })
 	return ctx, func() { stop(); cancel() }
 }
 
-// fail reports that the output accepts nothing: once for the same reason, and from time to time if that changes.
+// fail reports that the output accepts nothing: once per reason, and again after reportEvery if the reason changes.
 func (l *sender) fail(err error) {
 	reason := err.Error()
 	if l.ctx.Err() != nil || reason == l.failure || l.failure != "" && time.Since(l.failedAt) < reportEvery {
 		return
 	}
 	l.failure, l.failedAt = reason, time.Now()
-	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %s; it is tried again, and lines wait "+
-		"where the pod's log is stored (%s)", l.out, l.out.To, reason, stored))
+	l.route.pod.Report(true, "LogOutputFailed", fmt.Sprintf("output %s to %s: %s; it is tried again, and until "+
+		"then lines are kept only in the pod's stored log (%s)", l.out, l.out.To, reason, stored))
 }
 
 // stored is how much of a container's log the host keeps.
 const stored = "up to 20 MiB of each container's last two runs"
 
-// reportLost reports from time to time how many lines did not reach the output; at the end, that includes the waiting
-// ones.
+// reportLost reports how many lines did not reach the output: at most once per reportEvery, or at once if end is set.
 func (l *sender) reportLost(end bool) {
 	lost := l.refused
 	for _, tail := range l.tails {
@@ -273,6 +272,6 @@ func (l *sender) reportLost(end bool) {
 		return
 	}
 	l.reported, l.reportedAt = lost, time.Now()
-	l.route.pod.Report(true, "LogLinesLost", fmt.Sprintf("%d lines did not get to output %s since they were refused, or "+
-		"forgotten before they could be sent", lost, l.out))
+	l.route.pod.Report(true, "LogLinesLost", fmt.Sprintf("%d lines did not reach output %s: it refused them, or they "+
+		"were deleted from the stored log before they could be sent", lost, l.out))
 }

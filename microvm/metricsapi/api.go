@@ -1,6 +1,6 @@
 // Package metricsapi serves metrics.k8s.io, which kubectl top and autoscalers read, for the Nodes of microVM pods. It
-// runs in "nodeless up", where there is no metrics-server. A cluster's own metrics-server is left alone: it gets the
-// same figures through package kubelet.
+// runs in "nodeless up", which has no metrics-server. It does not replace a cluster's own metrics-server, which gets
+// the same figures through package kubelet.
 package metricsapi
 
 import (
@@ -34,13 +34,13 @@ type Source interface {
 
 const root = "/apis/metrics.k8s.io/v1beta1"
 
-// Resources are the API's, for discovery.
+// Resources are the resources of the API, for discovery.
 var Resources = []metav1.APIResource{
 	{Name: "nodes", Kind: "NodeMetrics", Verbs: metav1.Verbs{"get", "list"}},
 	{Name: "pods", Kind: "PodMetrics", Namespaced: true, Verbs: metav1.Verbs{"get", "list"}},
 }
 
-// Handler serves lists and single objects of the API, to whoever asks.
+// Handler serves lists and single objects of the API to any client.
 func Handler(s Source) http.Handler {
 	mux := http.NewServeMux()
 	a := api{s}
@@ -165,7 +165,7 @@ func kind(name string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: name, APIVersion: metrics.SchemeGroupVersion.String()}
 }
 
-// oneOrAll answers with the single object that the path names, or with the list.
+// oneOrAll responds with the single object that the path names, or with the list.
 func oneOrAll[T any](w http.ResponseWriter, r *http.Request, list any, items []T) {
 	name := r.PathValue("name")
 	switch {

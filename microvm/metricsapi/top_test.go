@@ -27,14 +27,14 @@ import (
 
 const apiService = "v1beta1.metrics.k8s.io"
 
-// served is the API as a cluster has it.
+// served returns the API as a cluster registers it.
 func served(s Source) extension.API {
 	return extension.API{
 		GroupVersion: metrics.SchemeGroupVersion, Service: "nodeless-metrics", Resources: Resources, Handler: Handler(s),
 	}
 }
 
-// kubeconfigVariable makes this test binary a kubectl.
+// kubeconfigVariable turns this test binary into kubectl.
 const kubeconfigVariable = "PODMETRICS_KUBECTL"
 
 func TestMain(m *testing.M) {
@@ -155,7 +155,7 @@ func TestKubectlTop(t *testing.T) {
 	if got := kubectl("top", "pod", "mute"); !strings.Contains(got, "was not measured yet") {
 		t.Errorf("top pod mute: %q", got)
 	}
-	// A user without rights gets nothing.
+	// A user without permissions gets nothing.
 	if got := kubectl("get", "--raw", "/apis/metrics.k8s.io/v1beta1/nodes",
 		"--as=system:serviceaccount:"+namespace+":default"); !strings.Contains(got, "forbidden") {
 		t.Errorf("nodes for whom may not: %q", got)
@@ -171,7 +171,7 @@ func TestKubectlTop(t *testing.T) {
 	}
 }
 
-// metrics-server's own manifest, applied beside ours, takes the API over; then it is theirs.
+// metrics-server's own manifest, applied beside ours, takes over the API, which is then left alone.
 func TestAnotherManifestTakesTheMetricsAPIOver(t *testing.T) {
 	p := planetest.Start(t)
 	a, err := aggregator.NewForConfig(p.RESTConfig())
@@ -219,7 +219,7 @@ spec:
 	}
 }
 
-// A metrics-server that the cluster has is left alone.
+// A metrics-server that the cluster already has is left alone.
 func TestAnotherMetricsAPIIsLeftAlone(t *testing.T) {
 	p := planetest.Start(t)
 	a, err := aggregator.NewForConfig(p.RESTConfig())

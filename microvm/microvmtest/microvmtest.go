@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// requireVM is an environment variable that makes tests fail, instead of being skipped, on a computer that cannot run
+// requireVM is an environment variable that makes tests fail, instead of being skipped, on a host that cannot run
 // microVMs. CI sets it.
 const requireVM = "NODELESS_REQUIRE_VM"
 
@@ -26,7 +26,7 @@ func missing(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// agent builds the guest's programs. Go's build cache makes a repetition cheap.
+// agent builds the guest's programs. Go's build cache makes repeated builds cheap.
 func agent(t testing.TB) vmm.Agent {
 	t.Helper()
 	return vmm.Agent{Init: program(t, "./guest/agent"), Enter: program(t, "./guest/enter/main")}
@@ -49,7 +49,7 @@ func program(t testing.TB, pkg string) []byte {
 	return content
 }
 
-// QEMU returns a driver with directories of its own, which are removed after the test. It skips the test if there is no
+// QEMU returns a driver with its own directories, which are removed after the test. It skips the test if there is no
 // QEMU or no guest kernel.
 func QEMU(t testing.TB) *vmm.QEMU {
 	t.Helper()

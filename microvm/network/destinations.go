@@ -9,13 +9,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// destinations returns the VIPs and node ports of Services, and this host's address as a name server.
+// destinations returns the VIPs and node ports of Services and, if needed, this host's address as a name server.
 func (n *Net) destinations(s *services.Snapshot) (vips, nodePorts []ruleset.Destination) {
 	vips, nodePorts = serviceDestinations(s, n.o.Services, n.reaches, n.pods.Contains)
 	if n.o.Joined {
 		n.standIn(vips)
 	}
-	if n.dns.At().Port() != dnsPort { // another program has that port; only pods are redirected
+	if n.dns.At().Port() != dnsPort { // another program has the port; only pods are redirected
 		for _, p := range []ruleset.Protocol{ruleset.UDP, ruleset.TCP} {
 			vips = append(vips, ruleset.Destination{
 				Name: "names/" + string(p), At: netip.AddrPortFrom(n.host, dnsPort), Protocol: p,
@@ -26,7 +26,7 @@ func (n *Net) destinations(s *services.Snapshot) (vips, nodePorts []ruleset.Dest
 	return vips, nodePorts
 }
 
-// standIn makes this process the endpoint of the cluster's DNS and of the API server where they have none.
+// standIn makes this process the endpoint of the cluster's DNS and of the API server if these have none.
 func (n *Net) standIn(all []ruleset.Destination) {
 	for i := range all {
 		if d := &all[i]; len(d.To) == 0 {
@@ -44,9 +44,9 @@ func destinationName(s services.Name, p ruleset.Protocol, port uint16) string {
 	return fmt.Sprintf("service/%s/%s/%s/%d", s.Namespace, s.Name, p, port)
 }
 
-// serviceDestinations returns the VIPs within a range and the node ports of Services. Unreachable pods are no
-// endpoints: those of simulated nodes have addresses that lead nowhere. Reached and here are for addresses that pods
-// reach, and for those of this host's pods.
+// serviceDestinations returns the VIPs in addresses and the node ports of Services. Unreachable pods are not
+// endpoints: the addresses of pods on simulated nodes lead nowhere. reached reports whether pods can reach an
+// address, and here whether it belongs to a pod of this host.
 func serviceDestinations(s *services.Snapshot, addresses netip.Prefix, reached, here func(netip.Addr) bool,
 ) (vips, nodePorts []ruleset.Destination) {
 	all := func(e services.Endpoint) bool { return e.Address.Is4() && (!e.Pod || reached(e.Address)) }

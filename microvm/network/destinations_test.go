@@ -13,7 +13,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Of three pods behind a Service, one is here, one on another host, and one on a simulated node, where nothing answers.
+// Of three pods behind a Service, one is on this host, one on another host, and one on a simulated node, where
+// nothing responds.
 func TestWhichEndpointsCount(t *testing.T) {
 	local := corev1.ServiceInternalTrafficPolicyLocal
 	for what, c := range map[string]struct {
@@ -64,8 +65,8 @@ func TestWhichEndpointsCount(t *testing.T) {
 	}
 }
 
-// The cluster's DNS is the built-in one as long as no other endpoint of its Service answers: coredns on a simulated
-// node is Ready but does not answer.
+// The cluster's DNS is the built-in one as long as no other endpoint of its Service responds: coredns on a simulated
+// node is Ready but does not respond.
 func TestWhoIsTheClustersDNS(t *testing.T) {
 	pod := &corev1.ObjectReference{Kind: "Pod"}
 	endpoint := func(address string, target *corev1.ObjectReference) []discoveryv1.Endpoint {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// forward enables forwarding where pods need it: on the bridge and on the uplinks. It does not make the instance a
-// router, which would forward others' packets too.
+// forward enables forwarding where pods need it: on the bridge and the uplinks. It does not make the instance a
+// router, which would forward other packets, too.
 func (n *Net) forward() error {
 	if err := n.kernel.set(forwardingOf(n.name), "1"); err != nil {
 		return fmt.Errorf("forward the pods' packets: %w", err)
@@ -21,7 +21,7 @@ func (n *Net) forward() error {
 	if err != nil {
 		return fmt.Errorf("forward the pods' packets: %w", err)
 	}
-	if all { // whoever made it a router also guards it
+	if all { // guarding a router is its administrator's task
 		return n.setOpened(nil)
 	}
 	uplinks, err := n.kernel.uplinks()
@@ -43,7 +43,7 @@ func (n *Net) forward() error {
 		return err
 	}
 	for _, device := range toOpen {
-		// First the rules, which keep all but the pods' packets out.
+		// The rules come first: they keep all but the pods' packets out.
 		if err := n.program(); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (n *Net) forward() error {
 	return nil
 }
 
-// setOpened records the interfaces that forward for pods only.
+// setOpened records the interfaces on which forwarding is enabled for pods only.
 func (n *Net) setOpened(names []string) error {
 	if slices.Equal(n.state.Opened, names) {
 		return nil
@@ -69,11 +69,11 @@ func (n *Net) setOpened(names []string) error {
 // kernel reads and writes the settings of this process's network namespace below /proc.
 type kernel struct{ proc string }
 
-// podLinks are the interfaces of microVMs, including those of other clusters on this instance, which forward for
-// themselves.
+// podLinks matches the interfaces of microVMs, including those of other clusters on this instance, whose forwarding
+// is enabled separately.
 var podLinks = regexp.MustCompile(`^nl[0-9a-f]{8}(-([0-9a-f]+|x))?$`)
 
-// uplinks returns the other interfaces in the main table's routes, sorted.
+// uplinks returns all other interfaces in the main table's routes, sorted.
 func (k kernel) uplinks() ([]string, error) {
 	b, err := os.ReadFile(filepath.Join(k.proc, "net/route"))
 	if err != nil {
@@ -105,8 +105,7 @@ func (k kernel) forwards() (bool, error) { return k.isOn("ipv4/ip_forward") }
 
 func forwardingOf(device string) string { return "ipv4/conf/" + device + "/forwarding" }
 
-// stopForwarding disables forwarding where it was enabled for pods, unless somebody has made the instance a router
-// since.
+// stopForwarding disables forwarding where it was enabled for pods, unless the instance has been made a router since.
 func (k kernel) stopForwarding(devices []string) error {
 	all, err := k.forwards()
 	if err != nil || all {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// proc is a /proc of files.
+// proc returns a kernel whose /proc contains these files.
 func proc(t *testing.T, files map[string]string) kernel {
 	t.Helper()
 	k := kernel{t.TempDir()}

@@ -13,18 +13,18 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// gateway forwards connections to an address that its clients cannot reach: the API server's on loopback. The API
-// server itself authenticates them.
+// gateway forwards connections to an address that its clients cannot reach: that of the API server, on loopback. The
+// API server itself authenticates the clients.
 type gateway struct {
 	listener net.Listener
 	to       string
 	slots    chan struct{}
 }
 
-// maxConnections is the number of open connections of a gateway; further ones wait.
+// maxConnections is the maximum number of open connections of a gateway; further ones wait.
 const maxConnections = 4096
 
-// openGateway listens at an address, at the wanted port if it is free.
+// openGateway listens at an address: at the wanted port or, if that is taken, at a free one.
 func openGateway(ctx context.Context, at netip.Addr, port uint16, to string) (*gateway, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp4", netip.AddrPortFrom(at, port).String())
@@ -37,10 +37,10 @@ func openGateway(ctx context.Context, at netip.Addr, port uint16, to string) (*g
 	return &gateway{listener: l, to: to, slots: make(chan struct{}, maxConnections)}, nil
 }
 
-// At returns where it listens.
+// At returns the address and port at which the gateway listens.
 func (g *gateway) At() netip.AddrPort { return g.listener.Addr().(*net.TCPAddr).AddrPort() }
 
-// Close stops listening, for when run is not called.
+// Close stops listening. It is for gateways that are not run.
 func (g *gateway) Close() error { return g.listener.Close() }
 
 // run forwards connections until ctx is done, and then closes them.
@@ -71,7 +71,7 @@ func (g *gateway) run(ctx context.Context) error {
 	}
 }
 
-// forward copies in both directions until both sides have ended.
+// forward copies data in both directions until both sides have ended.
 func (g *gateway) forward(ctx context.Context, from net.Conn) {
 	defer func() { _ = from.Close() }()
 	var d net.Dialer

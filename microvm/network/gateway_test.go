@@ -33,7 +33,7 @@ func TestAGatewayPassesConnectionsOn(t *testing.T) {
 	g, err := openGateway(t.Context(), netip.MustParseAddr("127.0.0.1"),
 		server.Addr().(*net.TCPAddr).AddrPort().Port(), server.Addr().String())
 	if err != nil {
-		t.Fatal(err) // the server has the wanted port, so it takes another
+		t.Fatal(err) // the server occupies the wanted port, so the gateway takes another
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

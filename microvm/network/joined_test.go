@@ -17,8 +17,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/netlab"
 )
 
-// A host that has joined stands in for the DNS and the API server where its pods reach no endpoint of the cluster's,
-// and publishes nothing.
+// A joined host substitutes for the DNS and the API server when its pods reach none of the cluster's endpoints, and
+// publishes nothing.
 func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -77,7 +77,7 @@ func TestAHostThatHasJoinedStandsIn(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	// The slice of another host's process is for the pods of that host.
+	// The EndpointSlice of another host's process is for the pods of that host.
 	elsewhere := endpointSlice(kubeDNS, netip.MustParseAddrPort("10.202.240.1:53"),
 		discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)})
 	if _, err := c.kube.DiscoveryV1().EndpointSlices(kubeDNS.Namespace).Create(ctx, elsewhere,
@@ -115,7 +115,7 @@ func (p *knownPeers) Synced(ctx context.Context) bool {
 	}
 }
 
-// hasWay fails unless there is a route to the other host.
+// hasWay fails the test unless there is a route to the other host.
 func (c *cluster) hasWay(t *testing.T, when string) {
 	t.Helper()
 	out, err := exec.Command("ip", "route", "show", "10.202.32.0/20").CombinedOutput()
@@ -124,7 +124,7 @@ func (c *cluster) hasWay(t *testing.T, when string) {
 	}
 }
 
-// serve opens the network and serves it until it is cancelled. It does not wait until all Services are known.
+// serve opens the network and serves it until it is cancelled. It does not wait until all Services are programmed.
 func (c *cluster) serve(t *testing.T, n *Net) (ended chan error, cancel context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,14 +1,14 @@
-// Package network is the network of the pods in this instance's microVMs: addresses at which pods and the instance
-// reach each other, the way out, Services and names. It needs root, for the bridge of the microVMs (package sandbox)
-// and the kernel's firewall (package ruleset). In this process run the cluster's DNS (package clusterdns) and a gateway
-// to the API server, which listens on loopback.
+// Package network is the network of the pods in this instance's microVMs: the addresses at which pods and the
+// instance reach each other, the way out, Services and DNS. It needs root, for the bridge of the microVMs (package
+// sandbox) and the kernel's firewall (package ruleset). This process also runs the cluster's DNS (package clusterdns)
+// and a gateway to the API server, which listens on loopback.
 //
-// The rules and the DNS answers follow from Services and EndpointSlices. The DNS and the gateway are themselves
-// endpoints, in slices that this package writes: pods find them like any other Service, and a DNS that is deployed into
-// the cluster takes over by having endpoints of its own.
+// The rules and the DNS answers are derived from Services and EndpointSlices. The DNS and the gateway are themselves
+// endpoints, in slices that this package writes: pods find them like any other Service, and a DNS that is deployed
+// into the cluster takes over once it has endpoints of its own.
 //
-// What outlives the process (firewall table, forwarding, tunnel) is recorded in the state directory before it is made,
-// so that the process after a kill takes it over or removes it.
+// What outlives the process (firewall table, forwarding, tunnel) is recorded in the state directory before it is
+// created, so that after a kill the next process can take it over or remove it.
 package network
 
 import (
@@ -39,21 +39,21 @@ type Options struct {
 	Kube kubernetes.Interface // required
 	// Bridge connects the microVMs.
 	Bridge *sandbox.Bridge
-	// Wanted returns when microVMs may be needed. Until then nothing is made. Default: at once.
+	// Wanted returns once microVMs may be needed. Nothing is created until then. Default: at once.
 	Wanted func(context.Context) error
 	// Services is the range of Service VIPs.
 	Services netip.Prefix
-	// APIServer is where this instance reaches it, as host:port.
+	// APIServer is the address at which this instance reaches the API server, as host:port.
 	APIServer string
-	// Joined is set on one of several hosts of a cluster that is not their own. Such a host writes nothing into the
-	// cluster; where it reaches no endpoint of the cluster's DNS or the API server, this process stands in for them.
+	// Joined is set on one of several hosts that have joined a cluster. Such a host writes nothing into the cluster; if
+	// it cannot reach any endpoint of the cluster's DNS or API server, this process stands in for them.
 	Joined bool
-	// Peers are the other hosts; nil for none. At is where they send packets for pods of this host, whose private key
-	// Key is.
+	// Peers are the other hosts; nil if there are none. At is the address to which they send packets for pods of this
+	// host, and Key is this host's private key.
 	Peers Peers
 	At    netip.AddrPort
 	Key   Key
-	// Reached are addresses of pods outside of microVMs that this instance reaches all the same.
+	// Reached are the addresses of pods outside of microVMs that this instance can reach.
 	Reached []netip.Prefix
 	// ResolvConf is the file with the instance's own name servers; default /etc/resolv.conf.
 	ResolvConf string
@@ -62,31 +62,31 @@ type Options struct {
 	Log   *slog.Logger // default: slog.Default
 }
 
-// domain of the cluster, as kubelets and the API server have it by default.
+// domain is the cluster's domain, the default of kubelets and the API server.
 const domain = "cluster.local"
 
-// Net is the network. Run makes it.
+// Net is the network. Run creates it.
 type Net struct {
 	o      Options
 	name   string       // of the bridge and the firewall's table
 	pods   netip.Prefix // the addresses of this host's pods
-	host   netip.Addr   // the one of them that this instance has
+	host   netip.Addr   // this instance's address among them
 	state  state
 	dns    *clusterdns.Server
 	api    *gateway
 	kernel kernel
 	watch  *watch.Watch
-	ready  chan struct{} // closed when the Services are programmed, or Run has returned
+	ready  chan struct{} // closed once the Services are programmed, or Run has returned
 	once   sync.Once     // of closing it
 
 	snapshot atomic.Pointer[services.Snapshot]
 
 	// Used by the goroutine of reconcile only.
 	peers      peers
-	tunnel     *overlay.Tunnel // nil until there was a peer on another instance
-	peerError  string          // the last one that was returned
-	otherDrops string          // chains of other firewalls that the last warning named
-	programmed string          // the rules that the kernel has; "" if that is not known
+	tunnel     *overlay.Tunnel // nil until there is a peer on another instance
+	peerError  string          // the last error returned
+	otherDrops string          // chains of other firewalls in the last warning
+	programmed string          // the rules in the kernel; "" if unknown
 	published  bool            // the Endpoints of the API server are written
 }
 
@@ -99,16 +99,17 @@ func New(o Options) *Net {
 		ready: make(chan struct{}), watch: watch.New(o.Kube, nil),
 	}
 	if o.Joined {
-		n.watch = watch.New(o.Kube, isOurs) // another host's slices name what only its own pods reach
+		n.watch = watch.New(o.Kube, isOurs) // another host's slices name addresses that only its own pods reach
 	}
 	n.snapshot.Store(services.New(nil, nil))
 	return n
 }
 
-// Run makes the network, or takes it over from an earlier process, and serves it until ctx is done. The network stays:
-// microVMs reach all they reached before but the API server and names. CleanUp removes it. Run may be called once.
+// Run creates the network, or takes it over from an earlier process, and serves it until ctx is done. The network
+// stays: microVMs still reach all they could reach before, except for the API server and DNS. CleanUp removes the
+// network. Run may be called once.
 func (n *Net) Run(ctx context.Context) error {
-	defer n.setReady() // nobody may wait for a network that has failed
+	defer n.setReady() // do not keep callers waiting for a failed network
 	if n.o.Wanted != nil && n.o.Wanted(ctx) != nil {
 		return nil // ctx is done
 	}
@@ -124,8 +125,8 @@ func (n *Net) Run(ctx context.Context) error {
 
 func (n *Net) setReady() { n.once.Do(func() { close(n.ready) }) }
 
-// open makes what outlives this process, and listens. If it fails, it leaves what an earlier process has made, which
-// pods still use, and removes its own.
+// open creates what outlives this process, and listens. If it fails, it removes what it created, but keeps what an
+// earlier process created, which pods still use.
 func (n *Net) open(ctx context.Context) (err error) {
 	if err := ruleset.Available(); err != nil {
 		return err
@@ -146,7 +147,7 @@ func (n *Net) open(ctx context.Context) (err error) {
 			err = errors.Join(err, n.close())
 		}
 	}()
-	// Without a default route, an instance would not know how to route packets to VIPs, which are translated later.
+	// Without a default route, an instance could not route packets to VIPs, which are translated only later.
 	if err := n.o.Bridge.AddRoute(n.o.Services); err != nil {
 		return err
 	}
@@ -164,14 +165,14 @@ func (n *Net) open(ctx context.Context) (err error) {
 	return n.reconcile()
 }
 
-// serve answers, and follows the Services, until ctx is done.
+// serve runs the DNS and the gateway, and follows the Services, until ctx is done.
 func (n *Net) serve(ctx context.Context) error {
 	defer n.stopServing() // in case the DNS's Run is not called
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return n.api.run(ctx) })
 	group.Go(func() error { return n.watch.Run(ctx) })
 	group.Go(func() error {
-		// What an earlier process has made stays until everything is known that it was made from.
+		// What an earlier process created stays until all that it was derived from is known.
 		if !n.watch.Synced(ctx) || n.o.Peers != nil && !n.o.Peers.Synced(ctx) {
 			return nil
 		}
@@ -183,7 +184,7 @@ func (n *Net) serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// stopServing ends what this process does for the network.
+// stopServing stops what this process runs for the network.
 func (n *Net) stopServing() {
 	if n.dns != nil {
 		_ = n.dns.Close()
@@ -192,18 +193,18 @@ func (n *Net) stopServing() {
 		_ = n.api.Close()
 	}
 	if err := n.closeTunnel(); err != nil {
-		n.o.Log.Warn("the tunnel to other hosts is not closed", "error", err)
+		n.o.Log.Warn("cannot close the tunnel to other hosts", "error", err)
 	}
 }
 
-// close removes what open made.
+// close removes what open created.
 func (n *Net) close() error {
 	n.stopServing()
 	return errors.Join(n.o.Bridge.DeleteRoute(n.o.Services), cleanUp(n.o.Dir, n.state, n.kernel))
 }
 
-// CleanUp removes what a killed process has left of the network with this state directory. It is no error if there is
-// nothing.
+// CleanUp removes what a killed process left of the network with this state directory. It is no error if there is
+// nothing to remove.
 func CleanUp(dir string) error {
 	s, err := loadState(dir)
 	if err != nil || s.Table == "" {

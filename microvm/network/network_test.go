@@ -72,7 +72,8 @@ func serveNames(at, address string) error {
 	return nil
 }
 
-// livez returns /livez of the API server at an address (args[0]), as a pod that trusts its authority (args[1]) sees it.
+// livez returns the response of /livez of the API server at an address (args[0]) to a pod that trusts its CA
+// (args[1]).
 func livez(args []string) (string, error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(args[1]))
@@ -86,7 +87,7 @@ func livez(args []string) (string, error) {
 	return string(b), err
 }
 
-// cluster is a control plane, a network with two pods, and an outside machine that is also this machine's name server.
+// cluster is a control plane, a network with two pods, and an outside machine that is also this host's name server.
 type cluster struct {
 	kube                   kubernetes.Interface
 	ca                     string
@@ -151,7 +152,7 @@ func pod(t *testing.T, name, address string) *netlab.Machine {
 	return m
 }
 
-// open opens the network and serves it until stop is called. What it made stays, as after a kill.
+// open opens the network and serves it until stop is called. What it has created stays, as after a kill.
 func (c *cluster) open(t *testing.T) (n *Net, stop func()) {
 	t.Helper()
 	n = New(c.options)
@@ -207,7 +208,7 @@ func (c *cluster) slice(t *testing.T, namespace, service, endpoint string, port 
 	}
 }
 
-// eventually repeats ask until it returns the wanted answer.
+// eventually repeats ask until it returns the wanted response.
 func eventually(t *testing.T, what, want string, ask func() (string, error)) {
 	t.Helper()
 	planetest.Eventually(t, what, func(context.Context) error {
@@ -272,7 +273,7 @@ func TestPodsReachServicesNamesTheAPIServerAndOutside(t *testing.T) {
 	}
 }
 
-// nothingLeft fails unless this machine is as it was.
+// nothingLeft fails the test unless this host is as it was.
 func (c *cluster) nothingLeft(t *testing.T) {
 	t.Helper()
 	kernel, err := nftables.New()
@@ -290,7 +291,7 @@ func (c *cluster) nothingLeft(t *testing.T) {
 	}
 }
 
-// A DNS that is deployed into the cluster replaces ours for as long as it answers.
+// A DNS deployed in the cluster replaces ours as long as it responds.
 func TestADeployedDNSIsAskedInsteadOfOurs(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -353,7 +354,7 @@ func TestAfterAKill(t *testing.T) {
 	for _, a := range here {
 		netlab.IP(t, "addr", "add", a[0], "dev", a[1])
 	}
-	for _, to := range []string{"a", "b"} { // these routes went with the addresses
+	for _, to := range []string{"a", "b"} { // these routes were removed with the addresses
 		netlab.IP(t, "route", "replace", map[string]string{"a": "10.202.16.2", "b": "10.202.16.3"}[to], "dev", bridge+"-"+to)
 	}
 	if got, err := ask(); err != nil || got != "a saw 10.202.16.3" {

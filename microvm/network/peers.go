@@ -18,7 +18,7 @@ type Peer = overlay.Peer
 // Key is the public key of a Peer, or the private one of this host.
 type Key = overlay.Key
 
-// Peers knows the other hosts whose microVMs have a network.
+// Peers lists the other hosts whose microVMs have a network.
 type Peers interface {
 	// Synced waits until all are known. It returns false if ctx is done first.
 	Synced(ctx context.Context) bool
@@ -48,9 +48,9 @@ func (n *Net) reaches(a netip.Addr) bool {
 			func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// classify divides peers by how an instance with these own addresses reaches them, and leaves out those that claim
-// addresses of our pods. A near peer has its bridge here: a loopback address alone may mean that the peer reaches the
-// API server there, on whatever instance.
+// classify groups peers by how an instance with these own addresses reaches them, and omits those that claim
+// addresses of our pods. A near peer has its bridge on this instance: a loopback address alone may mean that the
+// peer, on any instance, reaches the API server there.
 func classify(all []Peer, pods netip.Prefix, at netip.AddrPort, own []netip.Addr) (s peers) {
 	slices.SortFunc(all, func(a, b Peer) int { return a.Pods.Addr().Compare(b.Pods.Addr()) })
 	for _, p := range all {
@@ -85,13 +85,13 @@ func (n *Net) connectPeers() error {
 		err = n.tunnel.Sync(n.peers.far)
 	}
 	if err != nil {
-		n.peers.far = nil // so that no Service leads there
-		return fmt.Errorf("pods on other hosts are not reached: %w", err)
+		n.peers.far = nil // so that no Service routes there
+		return fmt.Errorf("cannot reach pods on other hosts: %w", err)
 	}
 	return nil
 }
 
-// openTunnel sees to it that the tunnel to other instances is there, whatever others have done to it.
+// openTunnel ensures that the tunnel to other instances exists and works, whatever others have changed.
 func (n *Net) openTunnel() error {
 	c := overlay.Config{
 		Name: tunnelName(n.name), Pods: n.pods, Port: n.o.At.Port(), MTU: mtuAt(n.o.At.Addr()) - overlay.Overhead,
@@ -111,7 +111,7 @@ func (n *Net) openTunnel() error {
 	return err
 }
 
-// closeTunnel ends what this process does for the tunnel, which stays.
+// closeTunnel stops what this process does for the tunnel, which remains.
 func (n *Net) closeTunnel() error {
 	t := n.tunnel
 	if n.tunnel = nil; t == nil {
@@ -120,7 +120,8 @@ func (n *Net) closeTunnel() error {
 	return t.Close()
 }
 
-// tunnelName begins like the pods' interfaces, so that rules for these apply to the tunnel too.
+// tunnelName returns a name with the prefix of the pods' interfaces, so that rules for these apply to the tunnel,
+// too.
 func tunnelName(bridge string) string { return bridge + "-x" }
 
 func ownAddresses() ([]netip.Addr, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Names of the Services that this process can stand in for. Every cluster has its DNS under this name, whatever runs
-// behind it.
+// Names of the Services that this process can stand in for. Every cluster's DNS has this name, whatever its
+// implementation.
 var (
 	kubeDNS   = services.Name{Namespace: metav1.NamespaceSystem, Name: "kube-dns"}
 	apiServer = services.Name{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}
@@ -35,11 +35,11 @@ const (
 // manager is the label value of the slices that this program writes.
 const manager = "nodeless.sh"
 
-// managedBy is the recommended label of Kubernetes for it.
+// managedBy is the label that Kubernetes recommends for it.
 const managedBy = "app.kubernetes.io/managed-by"
 
-// dnsService returns the Service of the cluster's DNS. It has no selector: until somebody gives it one, its endpoints
-// are in a slice of ours.
+// dnsService returns the Service of the cluster's DNS. It has no selector: until it is given one, its endpoints are
+// in our slice.
 func dnsService(address netip.Addr) *corev1.Service {
 	s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: kubeDNS.Namespace, Name: kubeDNS.Name,
@@ -56,7 +56,7 @@ func dnsService(address netip.Addr) *corev1.Service {
 	return s
 }
 
-// dnsAddress returns the customary address of a cluster's DNS: the tenth of the range of Services.
+// dnsAddress returns the customary address of a cluster's DNS: the tenth of the Services' range.
 func dnsAddress(services netip.Prefix) netip.Addr {
 	a := services.Masked().Addr()
 	for range 10 {
@@ -83,25 +83,25 @@ func endpointSlice(of services.Name, at netip.AddrPort, ports ...discoveryv1.End
 	}
 }
 
-// isOurs reports whether a process of this program wrote a slice.
+// isOurs reports whether this program, in any process, wrote a slice.
 func isOurs(s *discoveryv1.EndpointSlice) bool {
 	return s.Labels[discoveryv1.LabelManagedBy] == manager
 }
 
-// dnsSlice makes this process an endpoint of the cluster's DNS.
+// dnsSlice returns the slice that makes this process an endpoint of the cluster's DNS.
 func (n *Net) dnsSlice() *discoveryv1.EndpointSlice {
 	return endpointSlice(kubeDNS, n.dns.At(),
 		discoveryv1.EndpointPort{Name: ptr.To("dns"), Protocol: ptr.To(corev1.ProtocolUDP)},
 		discoveryv1.EndpointPort{Name: ptr.To("dns-tcp"), Protocol: ptr.To(corev1.ProtocolTCP)})
 }
 
-// apiSlice makes the gateway an endpoint of the API server.
+// apiSlice returns the slice that makes the gateway an endpoint of the API server.
 func (n *Net) apiSlice() *discoveryv1.EndpointSlice {
 	return endpointSlice(apiServer, n.api.At(),
 		discoveryv1.EndpointPort{Name: ptr.To("https"), Protocol: ptr.To(corev1.ProtocolTCP)})
 }
 
-// publish creates the Service of the DNS if it is missing, and brings our slices up to date.
+// publish creates the Service of the DNS if it is missing, and updates our slices.
 func (n *Net) publish(ctx context.Context) error {
 	if n.o.Joined {
 		return nil
@@ -122,7 +122,7 @@ func (n *Net) publish(ctx context.Context) error {
 }
 
 // othersReady reports whether slices that others wrote have an endpoint that answers. An unreachable pod does not:
-// coredns on a simulated node is Ready, but is no DNS.
+// coredns on a simulated node is Ready, but serves no DNS.
 func othersReady(all []*discoveryv1.EndpointSlice, reached func(netip.Addr) bool) bool {
 	for _, s := range all {
 		if isOurs(s) {
@@ -142,7 +142,7 @@ func othersReady(all []*discoveryv1.EndpointSlice, reached func(netip.Addr) bool
 	return false
 }
 
-// createDNSService creates it at the customary address or, if another Service has that, at any.
+// createDNSService creates the Service at the customary address or, if another Service has that, at any address.
 func (n *Net) createDNSService(ctx context.Context) error {
 	create := func(s *corev1.Service) error {
 		_, err := n.o.Kube.CoreV1().Services(kubeDNS.Namespace).Create(ctx, s, metav1.CreateOptions{})
@@ -158,7 +158,7 @@ func (n *Net) createDNSService(ctx context.Context) error {
 	return nil
 }
 
-// putSlice creates or updates a slice. A write that meets a conflict is repeated when the watch sees the change.
+// putSlice creates or updates a slice. A write that conflicts is repeated when the watch delivers the change.
 func (n *Net) putSlice(ctx context.Context, want *discoveryv1.EndpointSlice) error {
 	client := n.o.Kube.DiscoveryV1().EndpointSlices(want.Namespace)
 	have, err := n.watch.Slices.EndpointSlices(want.Namespace).Get(want.Name)
@@ -177,12 +177,12 @@ func (n *Net) putSlice(ctx context.Context, want *discoveryv1.EndpointSlice) err
 	return nil
 }
 
-// endpoints is the client of Endpoints where the API server has its own. They are deprecated, and read all the same.
+// endpoints returns the client for the API server's own Endpoints. Endpoints are deprecated but still read.
 func (n *Net) endpoints() typedcorev1.EndpointsInterface {
 	return n.o.Kube.CoreV1().Endpoints(apiServer.Namespace) //nolint:staticcheck // see above
 }
 
-// putEndpoints writes the Endpoints of the API server, which clients older than EndpointSlices read, once.
+// putEndpoints writes the Endpoints of the API server, once, for clients that do not read EndpointSlices.
 func (n *Net) putEndpoints(ctx context.Context) error {
 	if n.published {
 		return nil
@@ -232,7 +232,7 @@ func (n *Net) deleteSlice(ctx context.Context, s *discoveryv1.EndpointSlice) err
 	return nil
 }
 
-// withdraw deletes our slices: clients that outlive this process must not be sent to it.
+// withdraw deletes our slices, so that clients that outlive this process are not sent to it.
 func (n *Net) withdraw(ctx context.Context) {
 	if n.o.Joined {
 		return

@@ -11,11 +11,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/ruleset"
 )
 
-// minInterval is the pause after a change of the rules, in which further changes are gathered.
+// minInterval is the pause after a change of the rules, in which further changes are batched.
 const minInterval = 50 * time.Millisecond
 
-// follow keeps rules, names and our own slices in line with Services and EndpointSlices until ctx is done; then it
-// removes the slices. It retries what fails.
+// follow keeps the rules, the DNS and our own slices in line with Services and EndpointSlices until ctx is done, and
+// then removes the slices. It retries failures.
 func (n *Net) follow(ctx context.Context) {
 	defer n.withdraw(context.WithoutCancel(ctx))
 	regularly := time.NewTicker(n.o.Every)
@@ -45,8 +45,8 @@ func (n *Net) follow(ctx context.Context) {
 	}
 }
 
-// reconcile connects the peers, enables forwarding and programs the rules. Since interfaces come and go and others
-// rewrite the firewall, it is called regularly; it changes nothing that is as it should be.
+// reconcile connects the peers, enables forwarding and programs the rules. It is called periodically, since
+// interfaces come and go and others rewrite the firewall. It changes nothing that is already correct.
 func (n *Net) reconcile() error {
 	failed := n.connectPeers()
 	if failed != nil && failed.Error() == n.peerError {
@@ -61,7 +61,7 @@ func (n *Net) reconcile() error {
 	return errors.Join(failed, n.program())
 }
 
-// program gives the kernel the rules, unless it has them.
+// program programs the rules, unless the kernel already has them.
 func (n *Net) program() error {
 	s := n.snapshot.Load()
 	vips, nodePorts := n.destinations(s)
@@ -82,7 +82,7 @@ func (n *Net) program() error {
 	return nil
 }
 
-// warnOfFirewalls warns once of other firewalls that may drop the pods' packets.
+// warnOfFirewalls warns of other firewalls that may drop the pods' packets, whenever these change.
 func (n *Net) warnOfFirewalls() {
 	chains, err := ruleset.OthersDropping(n.name)
 	if err != nil {
@@ -95,8 +95,8 @@ func (n *Net) warnOfFirewalls() {
 		if n.o.Peers != nil && !n.o.At.Addr().IsLoopback() {
 			more = append(more, "from other hosts", fmt.Sprintf("udp port %d", n.o.At.Port()))
 		}
-		n.o.Log.Warn("another firewall drops packets that it does not know, perhaps those of pods; accept packets from "+
-			"and to the pods' interfaces there", more...)
+		n.o.Log.Warn("another firewall drops packets by default, perhaps also those of pods; make it accept packets from "+
+			"and to the pods' interfaces", more...)
 	}
 	n.otherDrops = now
 }

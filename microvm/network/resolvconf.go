@@ -45,9 +45,9 @@ func (n *Net) resolvConf(pod *corev1.Pod) podspec.ResolvConf {
 	return r.ResolvConf(pod)
 }
 
-// hostResolvConf returns the content of the instance's own file for pods. Pods cannot reach a name server on loopback
-// and have no IPv6: instead of such a server they ask the cluster's DNS at the host's address, which passes the
-// question on.
+// hostResolvConf returns the content of the instance's own file, adapted to pods. Pods cannot reach a name server on
+// loopback and have no IPv6: instead of such a server they query the cluster's DNS at the host's address, which
+// forwards the query.
 func hostResolvConf(file string, host netip.Addr) podspec.ResolvConf {
 	config, err := dns.ClientConfigFromFile(file)
 	if err != nil {
@@ -82,8 +82,8 @@ func (n *Net) Variables(pod *corev1.Pod) []string {
 	return variables(pod, all)
 }
 
-// variables returns those of the API server and, unless the pod does not want them, of the Services in its namespace
-// (getServiceEnvVarMap in pkg/kubelet, Kubernetes 1.36).
+// variables returns the variables of the API server and, unless the pod disables them, of the Services in its
+// namespace (getServiceEnvVarMap in pkg/kubelet, Kubernetes 1.36).
 func variables(pod *corev1.Pod, all []*corev1.Service) []string {
 	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
 	byName := map[string]*corev1.Service{}
@@ -107,8 +107,8 @@ func variables(pod *corev1.Pod, all []*corev1.Service) []string {
 // dialTimeout is how long a connection may take to be established.
 const dialTimeout = 10 * time.Second
 
-// DialContext connects to an address from this instance. It resolves names by the cluster's DNS and, where that does
-// not run or does not know the name, as the instance itself does.
+// DialContext connects to an address from this instance. It resolves names with the cluster's DNS and, if that is not
+// running or does not know the name, as the instance itself does.
 func (n *Net) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	own := net.Dialer{Timeout: dialTimeout}
 	select {

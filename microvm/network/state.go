@@ -31,7 +31,7 @@ func loadState(dir string) (s state, err error) {
 		err = json.Unmarshal(b, &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("%s cannot be read: %w; remove it, and the firewall's table nl…, if that is there",
+		return s, fmt.Errorf("%s cannot be read: %w; delete it, and the firewall table nl… if there is one",
 			stateFile(dir), err)
 	}
 	return s, nil

@@ -78,7 +78,7 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	return out, nil
 }
 
-// Limits returns the limits of a container in a guest with so much memory.
+// Limits returns the limits of a container in a guest with memoryBytes of memory.
 func Limits(pod *corev1.Pod, c *corev1.Container, memoryBytes int64) wire.Limits {
 	return wire.Limits{
 		MemoryBytes: c.Resources.Limits.Memory().Value(), CPUMilli: c.Resources.Limits.Cpu().MilliValue(),
@@ -106,8 +106,8 @@ func subPath(m *corev1.VolumeMount, v *variables) (string, error) {
 	return sub, nil
 }
 
-// holdsFiles reports whether a volume's files are the cluster's or an image's: containers may only read them, as with a
-// kubelet.
+// holdsFiles reports whether a volume's files come from the cluster or an image: containers may only read them, as
+// with a kubelet.
 func (t translation) holdsFiles(volume string) bool {
 	return slices.ContainsFunc(t.pod.Spec.Volumes,
 		func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir == nil })
@@ -147,7 +147,7 @@ func (t translation) lifecycle(c *corev1.Container, out *wire.Container) error {
 	return errors.Join(failed...)
 }
 
-// effectiveSecurity returns a container's security context, completed with the pod's.
+// effectiveSecurity returns a container's security context, with the pod's as defaults.
 func effectiveSecurity(pod *corev1.PodSecurityContext, container *corev1.SecurityContext) corev1.SecurityContext {
 	var out corev1.SecurityContext
 	if container != nil {
@@ -208,7 +208,7 @@ func has(list []corev1.Capability, name string) bool {
 	return slices.ContainsFunc(list, func(c corev1.Capability) bool { return plain(c) == name })
 }
 
-// Real-time signals as C libraries count them: they keep the first two for themselves.
+// Real-time signals as C libraries number them: they reserve the first two for themselves.
 const (
 	firstRealTime = 34
 	lastRealTime  = 64
@@ -226,7 +226,7 @@ func stopSignal(c *corev1.Container, ofImage string) (int, error) {
 	}
 	n := signalNumber(name)
 	if n < 1 || n > lastRealTime {
-		return 0, fmt.Errorf("the stop signal %q is none; use a name such as SIGTERM or a number from 1 to %d", name,
+		return 0, fmt.Errorf("unknown stop signal %q; use a name such as SIGTERM or a number from 1 to %d", name,
 			lastRealTime)
 	}
 	return n, nil

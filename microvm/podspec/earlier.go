@@ -12,10 +12,10 @@ import (
 // lostMessage is the message of a container whose virtual machine ended unobserved.
 const lostMessage = "The container could not be located when its microVM was started again"
 
-// Earlier returns what became of a pod's containers, by name, in a virtual machine that ended under them: by the
-// guest's account or, for containers it says nothing about, by the pod's status. As with a kubelet after a restart of
-// its node, init containers run again, and so do all others but those that have succeeded and must not restart on
-// success.
+// Earlier returns the history of a pod's containers, by name, in a virtual machine that ended under them: as the
+// guest reported it or, for containers that it did not report, from the pod's status. As with a kubelet after a
+// restart of its node, init containers run again, and so do all others except those that have succeeded and must not
+// restart on success.
 func Earlier(pod *corev1.Pod, told wire.PodStatus, now time.Time) map[string]wire.Earlier {
 	out := map[string]wire.Earlier{}
 	known := map[string]*wire.ContainerStatus{}
@@ -40,14 +40,14 @@ func Earlier(pod *corev1.Pod, told wire.PodStatus, now time.Time) map[string]wir
 	return out
 }
 
-// final sets whether a container does not run again.
+// final sets whether a container has finished and does not run again.
 func final(pod *corev1.Pod, init bool, e wire.Earlier) wire.Earlier {
 	e.Over = !init && pod.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && e.LastExit != nil && e.LastExit.Code == 0
 	return e
 }
 
-// earlierByAccount uses the guest's account, as the host has completed it: a container that ran or waited when the
-// virtual machine ended has an exit that nobody saw.
+// earlierByAccount uses the guest's report, as completed by the host: a container that was running or waiting when
+// the virtual machine ended has an exit that was not observed.
 func earlierByAccount(s *wire.ContainerStatus) wire.Earlier {
 	exit := s.Exit
 	if exit != nil && exit.Reason == unknown && exit.Started.IsZero() { // it did not run
@@ -62,7 +62,7 @@ func earlierByAccount(s *wire.ContainerStatus) wire.Earlier {
 	return wire.Earlier{Runs: s.Restarts + 1, LastExit: exit}
 }
 
-// unknown is the kubelet's reason for a container's end that nobody saw.
+// unknown is the kubelet's reason for a container's exit that was not observed.
 const unknown = "ContainerStatusUnknown"
 
 // earlierByStatus uses the status written to the API server.

@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// What became of containers when their machine ended: by the guest's account where there is one, else by the pod's
-// status.
+// The final states of containers after their VM has ended: as the guest reported them or, failing that, from the
+// pod's status.
 func TestWhatBecameOfContainersBefore(t *testing.T) {
 	then := time.Unix(1_000_000, 0)
 	pod := &corev1.Pod{}

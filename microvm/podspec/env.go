@@ -14,7 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// variables are the environment of a container: its own, and those of Services, which its own override.
+// variables are a container's environment variables: its own, and those of Services, which its own override.
 type variables struct {
 	names            []string // of its own, in order
 	values, services map[string]string
@@ -27,7 +27,7 @@ func (v *variables) set(name, value string) {
 	v.values[name] = value
 }
 
-// expand replaces each $(NAME) by its value, and leaves those without a value as they are.
+// expand replaces each $(NAME) with its value, and leaves those without a value unchanged.
 func (v *variables) expand(s string) (expanded string, unknown []string) {
 	expanded = expansion.Expand(s, func(name string) string {
 		for _, values := range []map[string]string{v.values, v.services} {
@@ -100,7 +100,7 @@ func (t translation) environment(c *corev1.Container) (variables, error) {
 func (t translation) from(from corev1.EnvFromSource) (map[string][]byte, error) {
 	switch {
 	case from.ConfigMapRef != nil:
-		return t.configMap(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+		return t.settings(from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 	case from.SecretRef != nil:
 		return t.secret(from.SecretRef.Name, from.SecretRef.Optional)
 	}
@@ -112,7 +112,7 @@ func (t translation) valueFrom(c *corev1.Container, from *corev1.EnvVarSource) (
 	switch {
 	case from.ConfigMapKeyRef != nil:
 		r := from.ConfigMapKeyRef
-		return key(t.configMap, "configmap", r.Name, r.Key, r.Optional)
+		return key(t.settings, "configmap", r.Name, r.Key, r.Optional)
 	case from.SecretKeyRef != nil:
 		r := from.SecretKeyRef
 		return key(t.secret, "secret", r.Name, r.Key, r.Optional)
@@ -161,7 +161,7 @@ func (t translation) field(path string) (string, error) {
 	return value, nil
 }
 
-// resourceField returns a container's request or limit. A limit that is not set is the guest's size, as on a node.
+// resourceField returns a container's request or limit. An unset limit is the guest's size, as on a node.
 func (t translation) resourceField(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	for _, named := range slices.Concat(t.pod.Spec.InitContainers, t.pod.Spec.Containers) {
 		if ref.ContainerName != "" && named.Name == ref.ContainerName {

@@ -1,7 +1,8 @@
-// Package podspec translates pods of the Kubernetes API for a microVM's guest, and the guest's account of its
+// Package podspec translates pods of the Kubernetes API for a microVM's guest, and the guest's report on its
 // containers into a pod status as a kubelet writes it. It resolves references and expands variables.
 //
-// It makes no decisions and performs no I/O of its own: Objects provides what pods refer to, Images what images say.
+// It makes no decisions and performs no I/O of its own: Objects provides the objects that pods refer to, and Images
+// the configurations of images.
 package podspec
 
 import (
@@ -33,7 +34,8 @@ func (e *ContainerError) Error() string { return fmt.Sprintf("container %s: %v",
 
 func (e *ContainerError) Unwrap() error { return e.Err }
 
-// Objects looks up what pods refer to. For an object that does not exist, it returns the API server's error.
+// Objects looks up the objects that pods refer to. For an object that does not exist, it returns the API server's
+// error.
 type Objects interface {
 	ConfigMap(namespace, name string) (*corev1.ConfigMap, error)
 	Secret(namespace, name string) (*corev1.Secret, error)
@@ -41,12 +43,12 @@ type Objects interface {
 	Token(ctx context.Context, pod *corev1.Pod, audience string, lifetime time.Duration) (string, error)
 }
 
-// Image combines an image with what its container says.
+// Image combines an image's configuration with that of its container.
 type Image interface {
 	Process(image.Container) (image.Process, error)
 }
 
-// Options are what a translation needs beside the pod.
+// Options are what a translation needs besides the pod.
 type Options struct {
 	Objects Objects
 	// Images are the containers' images, by container.
@@ -55,7 +57,7 @@ type Options struct {
 	Disks map[string]string
 	// ImageVolumes are the serials of the disks of image volumes, by volume.
 	ImageVolumes map[string]string
-	// Services are the variables of Services, as NAME=value, which the container's own override.
+	// Services are the variables of Services, as NAME=value, which a container's own variables override.
 	Services []string
 	// CPUMilli and MemoryBytes are the guest's size: the limits of a container without limits in the downward API.
 	CPUMilli, MemoryBytes int64
@@ -63,10 +65,10 @@ type Options struct {
 	PodIP, HostIP string
 }
 
-// The kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
+// backoff is the kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
 var backoff = wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute}
 
-// Spec translates a pod for its guest. The host adds what is its own: identity, disks, addresses. Errors name the part
+// Spec translates a pod for its guest. The host adds its own part: identity, disks, addresses. Errors name the part
 // of the pod that cannot be translated; see ErrMissing.
 func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	out := wire.Pod{
@@ -107,14 +109,15 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	return out, nil
 }
 
-// Ephemeral translates an ephemeral container of a pod whose guest runs.
+// Ephemeral translates an ephemeral container of a pod whose guest is running.
 func Ephemeral(ctx context.Context, pod *corev1.Pod, c *corev1.EphemeralContainer, o Options) (wire.Container, error) {
 	out, err := translation{ctx, pod, o}.container((*corev1.Container)(&c.EphemeralContainerCommon), wire.KindEphemeral)
 	out.Target = c.TargetContainerName
 	return out, err
 }
 
-// Volumes returns the pod's volumes with their current files. Of the options it needs Objects, sizes and addresses.
+// Volumes returns the pod's volumes with their current files. Of the options it uses Objects, ImageVolumes, sizes and
+// addresses.
 func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, error) {
 	t := translation{ctx, pod, o}
 	var out []wire.Volume
@@ -128,7 +131,7 @@ func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, er
 	return out, nil
 }
 
-// hostname returns a pod's host name: its hostnameOverride as it is, or a name cut to 63 characters.
+// hostname returns a pod's host name: its hostnameOverride unchanged, or a name cut to 63 characters.
 func hostname(pod *corev1.Pod) string {
 	if pod.Spec.HostnameOverride != nil {
 		return *pod.Spec.HostnameOverride
@@ -144,18 +147,29 @@ type translation struct {
 	o   Options
 }
 
-// missing returns the error for an object or key that does not exist. The kind is in lower case, as kubelets write it.
+// missing returns the error for an object or key that does not exist. The kind is in lower case, as a kubelet writes
+// it.
 func missing(kind, name string) error { return fmt.Errorf("%s %q %w", kind, name, ErrMissing) }
 
-// configMap returns the data of a ConfigMap, nil if it does not exist and is optional.
+// settings returns a ConfigMap's data for variables, nil if it does not exist and is optional. As in a kubelet,
+// binaryData is no source of variables (pkg/kubelet/kubelet_pods.go, Kubernetes 1.36).
+func (t translation) settings(name string, optional *bool) (map[string][]byte, error) {
+	return t.configMapData(name, optional, false)
+}
+
+// configMap returns all data of a ConfigMap for files, nil if it does not exist and is optional.
 func (t translation) configMap(name string, optional *bool) (map[string][]byte, error) {
+	return t.configMapData(name, optional, true)
+}
+
+func (t translation) configMapData(name string, optional *bool, binary bool) (map[string][]byte, error) {
 	c, err := t.o.Objects.ConfigMap(t.pod.Namespace, name)
 	if err != nil {
 		return nil, absent("configmap", name, optional, err)
 	}
-	data := maps.Clone(c.BinaryData)
-	if data == nil {
-		data = map[string][]byte{}
+	data := map[string][]byte{}
+	if binary {
+		maps.Copy(data, c.BinaryData)
 	}
 	for k, v := range c.Data {
 		data[k] = []byte(v)

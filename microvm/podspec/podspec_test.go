@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// cluster has one ConfigMap and one Secret of everything.
+// cluster has one ConfigMap and one Secret with all kinds of keys.
 type cluster struct{}
 
 func (cluster) ConfigMap(_, name string) (*corev1.ConfigMap, error) {
@@ -46,7 +46,7 @@ func (cluster) Token(_ context.Context, pod *corev1.Pod, audience string, lifeti
 	return "token of " + pod.Spec.ServiceAccountName + " for " + audience + " " + lifetime.String(), nil
 }
 
-// busybox is an image without entrypoint.
+// busybox is an image without an entrypoint.
 type busybox struct{}
 
 func (busybox) Process(c image.Container) (image.Process, error) {
@@ -65,7 +65,7 @@ func (busybox) Process(c image.Container) (image.Process, error) {
 	return p, nil
 }
 
-// read is a pod of YAML.
+// read parses a pod from YAML.
 func read(t *testing.T, text string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -115,14 +115,14 @@ spec:
     - {name: MEMORY, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1Mi}}}
     - {name: PASSWORD, valueFrom: {secretKeyRef: {name: keys, key: password}}}
     - {name: GONE, valueFrom: {secretKeyRef: {name: keys, key: other, optional: true}}}
+    - {name: RAW, valueFrom: {configMapKeyRef: {name: settings, key: raw, optional: true}}}
 `)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := got.Containers[0]
 	want := []string{
-		"PATH=/bin", "HOSTNAME=web-0", "KUBERNETES_SERVICE_HOST=10.96.0.1", "COLOUR=red", "SIZE=12", "raw=\x00\x01",
-		"K_password=s3cret",
+		"PATH=/bin", "HOSTNAME=web-0", "KUBERNETES_SERVICE_HOST=10.96.0.1", "COLOUR=red", "SIZE=12", "K_password=s3cret",
 		"OWN=at 10.96.0.1", "ADDRESS=10.0.0.7", "NAME=web-0", "APP=web", "NODE=fargate-1", "CPUS=2", "REQUESTED=250",
 		"MEMORY=128", "PASSWORD=s3cret",
 	}

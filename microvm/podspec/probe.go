@@ -27,7 +27,7 @@ func probe(c *corev1.Container, p *corev1.Probe) (*wire.Probe, error) {
 		a = &wire.Action{GRPC: &wire.GRPCHealth{Port: int(p.GRPC.Port), Service: ptr.Deref(p.GRPC.Service, "")}}
 	}
 	if a == nil {
-		return nil, errors.New("it says nothing to do")
+		return nil, errors.New("it has no action; give exec, httpGet, tcpSocket or grpc")
 	}
 	seconds := func(n int32) time.Duration { return time.Duration(n) * time.Second }
 	out := &wire.Probe{

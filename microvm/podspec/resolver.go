@@ -12,10 +12,10 @@ type ResolvConf struct{ Nameservers, Searches, Options []string }
 
 // Resolver determines how pods resolve names.
 type Resolver struct {
-	// Cluster are the name servers of the cluster's Domain. Without any, every pod asks the host's.
+	// Cluster are the name servers of the cluster's Domain. Without any, every pod uses the host's.
 	Cluster []string
 	Domain  string // without a trailing dot
-	// Host are the lines of the host itself.
+	// Host are the host's own lines.
 	Host ResolvConf
 }
 
@@ -26,8 +26,8 @@ const (
 	maxSearchChars = 2048
 )
 
-// ResolvConf returns a pod's lines by its dnsPolicy and dnsConfig, as a kubelet does (pkg/kubelet/network/dns,
-// Kubernetes 1.36).
+// ResolvConf returns a pod's lines according to its dnsPolicy and dnsConfig, as a kubelet does
+// (pkg/kubelet/network/dns, Kubernetes 1.36).
 func (r Resolver) ResolvConf(pod *corev1.Pod) ResolvConf {
 	var l ResolvConf
 	switch {
@@ -58,7 +58,7 @@ func (r Resolver) ResolvConf(pod *corev1.Pod) ResolvConf {
 	return l
 }
 
-// asksCluster reports whether the pod asks the cluster's DNS. A pod in the host's network has to request it explicitly.
+// asksCluster reports whether the pod uses the cluster's DNS. A pod in the host's network must request it explicitly.
 func asksCluster(pod *corev1.Pod) bool {
 	switch pod.Spec.DNSPolicy {
 	case corev1.DNSClusterFirstWithHostNet:
@@ -85,8 +85,8 @@ func unique(list []string) []string {
 	return out
 }
 
-// HostDomain returns the domain of a pod's host name: that of its subdomain, the headless Service it names; "" if it
-// names none.
+// HostDomain returns the domain of a pod's host name: that of its subdomain, which names a headless Service; "" if it
+// has none.
 func HostDomain(pod *corev1.Pod, domain string) string {
 	if pod.Spec.Subdomain == "" || domain == "" || pod.Spec.HostnameOverride != nil {
 		return ""

@@ -21,22 +21,23 @@ type Account struct {
 	Pod wire.PodStatus // the guest's report; empty before the first
 	// Ended is set when the virtual machine is gone.
 	Ended bool
-	// Failure is why the pod as a whole could not run, or why the virtual machine ended unasked.
+	// Failure is why the pod as a whole could not run, or why the virtual machine ended unexpectedly.
 	Failure string
 	// ImageIDs are the running images, by container.
 	ImageIDs map[string]string
-	// Waiting is why a container has not been started, before the guest has reported it: the reason and message of its
-	// state, such as ErrImagePull, by container.
+	// Waiting is why a container has not been started, until the guest reports it: the reason and message of its state,
+	// such as ErrImagePull, by container.
 	Waiting map[string]corev1.ContainerStateWaiting
-	// Resources are what containers have been given, by container; those that are missing have what the pod says.
+	// Resources are the resources that containers have been given, by container; those not listed have what the pod
+	// specifies.
 	Resources map[string]corev1.ResourceRequirements
-	// Infeasible is why containers cannot get what the pod says now; "" if they can.
+	// Infeasible is why containers cannot get the resources that the pod specifies now; "" if they can.
 	Infeasible string
-	// ResizeError is why the last attempt to give it to them has failed; "" if it has not.
+	// ResizeError is why the last attempt to resize them failed; "" if it did not.
 	ResizeError string
 }
 
-// given returns what a container has been given.
+// given returns the resources that a container has been given.
 func (a Account) given(c *corev1.Container) corev1.ResourceRequirements {
 	if has, ok := a.Resources[c.Name]; ok {
 		return has
@@ -50,8 +51,8 @@ var creating = corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 // initializing is the state of a container that waits for the init containers.
 var initializing = corev1.ContainerStateWaiting{Reason: "PodInitializing"}
 
-// Status returns a pod's status by an account: phase, container statuses and the conditions that a kubelet writes. The
-// caller sets transition times.
+// Status returns a pod's status according to an account: phase, container statuses and the conditions that a kubelet
+// writes. The caller sets transition times.
 func Status(pod *corev1.Pod, a Account) corev1.PodStatus {
 	told := map[string]*wire.ContainerStatus{}
 	for i := range a.Pod.Containers {
@@ -133,8 +134,8 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 	return out
 }
 
-// earlierEphemeral returns the status of an ephemeral container by the pod's own, since a guest knows nothing of those
-// of the pod's earlier virtual machines. began is false if the container has never run.
+// earlierEphemeral returns the status of an ephemeral container from the pod's own status, since a guest does not
+// know those of the pod's earlier virtual machines. began is false if the container has never run.
 func earlierEphemeral(pod *corev1.Pod, name string, a Account) (s corev1.ContainerStatus, began bool) {
 	s, found := podutil.GetContainerStatus(pod.Status.EphemeralContainerStatuses, name)
 	if !found || s.ContainerID == "" {
@@ -149,8 +150,8 @@ func earlierEphemeral(pod *corev1.Pod, name string, a Account) (s corev1.Contain
 	return s, true
 }
 
-// Runs returns the numbers of a container's last run and of the run its last termination describes, counted from 0; -1
-// if there was none. While a container waits for its next run, the two are the same.
+// Runs returns the numbers of a container's last run and of the run that its last termination describes, counted from
+// 0; -1 if there was none. While a container waits for its next run, the two are the same.
 func Runs(s *wire.ContainerStatus) (last, previous int) {
 	switch {
 	case s.State == wire.Waiting && s.LastExit == nil:
@@ -178,7 +179,7 @@ func terminated(e *wire.Exit) *corev1.ContainerStateTerminated {
 	}
 }
 
-// truncated truncates a time as the API does, so that a status is equal when it is read back.
+// truncated truncates a time as the API does, so that a status compares equal when it is read back.
 func truncated(t time.Time) metav1.Time {
 	if t.IsZero() {
 		return metav1.Time{}
@@ -187,7 +188,7 @@ func truncated(t time.Time) metav1.Time {
 }
 
 // phase follows the containers, as in a kubelet: Pending until each regular container has been started; at the end
-// Failed if any container failed or the virtual machine ended unasked, else Succeeded.
+// Failed if any container failed or the virtual machine ended unexpectedly, else Succeeded.
 func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	over := a.Ended || a.Pod.Done
 	switch {
@@ -196,7 +197,7 @@ func phase(pod *corev1.Pod, s *corev1.PodStatus, a Account) corev1.PodPhase {
 	case over:
 		return corev1.PodSucceeded
 	}
-	// A container that waits to run again does not take the pod back to Pending, nor do init containers in a new virtual
+	// A container that waits to run again does not return the pod to Pending, nor do init containers in a new virtual
 	// machine.
 	neverRan := func(c corev1.ContainerStatus) bool {
 		return c.State.Waiting != nil && c.LastTerminationState.Terminated == nil
@@ -282,8 +283,8 @@ func setConditions(pod *corev1.Pod, s *corev1.PodStatus, a Account) {
 	}
 }
 
-// unfinished returns the init containers that keep the pod from being initialized, and the containers that keep it from
-// being ready.
+// unfinished returns the init containers that prevent the pod from being initialized, and the containers that prevent
+// it from being ready.
 func unfinished(pod *corev1.Pod, s *corev1.PodStatus) (incomplete, unready []string) {
 	for i := range s.InitContainerStatuses {
 		c := &s.InitContainerStatuses[i]
@@ -306,7 +307,7 @@ func unfinished(pod *corev1.Pod, s *corev1.PodStatus) (incomplete, unready []str
 	return incomplete, unready
 }
 
-// ClosedGates returns, for each readiness gate that keeps the pod from being ready, why it does.
+// ClosedGates returns the reason of each readiness gate that prevents the pod from being ready.
 func ClosedGates(pod *corev1.Pod) (closed []string) {
 	for _, gate := range pod.Spec.ReadinessGates {
 		switch c := conditions.OfPod(pod, gate.ConditionType); {
@@ -321,7 +322,7 @@ func ClosedGates(pod *corev1.Pod) (closed []string) {
 	return closed
 }
 
-// Resized returns the containers whose resources differ from what they have been given.
+// Resized returns the containers whose resources differ from those they have been given.
 func Resized(pod *corev1.Pod, given map[string]corev1.ResourceRequirements) (out []*corev1.Container) {
 	for c := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
 		if has, ok := given[c.Name]; ok && !equality.Semantic.DeepEqual(has, c.Resources) {

@@ -1,5 +1,5 @@
 // Package programs contains the guest's programs, so that a host needs only the nodeless binary, a VMM and a kernel.
-// scripts/guest-agent builds them from microvm/guest; scripts/build runs it first. A binary that was built without them
+// scripts/guest-agent builds them from microvm/guest; scripts/build runs it first. A binary built without them
 // reports this when they are needed (ADR 15).
 package programs
 

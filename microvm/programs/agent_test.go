@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Either the binary has the guest's programs, whole, or it says how to get them; `make build` makes sure of the first.
+// The binary either embeds the guest's programs completely, or says how to get them; `make build` ensures the former.
 func TestTheProgramsAreEmbedded(t *testing.T) {
 	found, err := Programs()
 	if _, statErr := os.Stat("programs/init.gz"); statErr != nil {

@@ -24,10 +24,10 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// approve decides on the serving certificates that hosts request, until ctx is done. A host may serve the kubelet API
-// of its own Nodes at its own address.
+// approve approves or denies the serving certificates that hosts request, until ctx is done. A host may serve the
+// kubelet API of its own Nodes at its own address.
 func (h *Hosts) approve(ctx context.Context) {
-	select { // a controller without hosts may lack the rights
+	select { // a controller without hosts may lack the permissions
 	case <-h.joined:
 	case <-ctx.Done():
 		return
@@ -57,7 +57,7 @@ func (h *Hosts) approve(ctx context.Context) {
 	})
 }
 
-// requester returns the host that made a request, "" if no host did.
+// requester returns the host that made a request, "" if it was not a host.
 func requester(csr *certificates.CertificateSigningRequest) string {
 	rest, ok := strings.CutPrefix(csr.Spec.Username, "system:serviceaccount:"+v1alpha1.HostNamespace(""))
 	name, is := strings.CutSuffix(rest, ":"+rbac.HostAccount)
@@ -88,7 +88,7 @@ func (h *Hosts) decide(ctx context.Context, csr *certificates.CertificateSigning
 	_, err = h.o.Kube.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, csr.Name, csr,
 		metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the informer sees it again
+		return nil // the informer delivers it again
 	}
 	if err != nil {
 		return fmt.Errorf("decide about the certificate request %s: %w; the controller needs the rights that \"nodeless "+
@@ -129,7 +129,7 @@ func (h *Hosts) denial(ctx context.Context, csr *certificates.CertificateSigning
 	return h.nodeDenial(ctx, name, node, address.String())
 }
 
-// nodeDenial returns why a Node is not a host's, or that another Node has the address; "" if all is well.
+// nodeDenial returns why a Node is not the host's, or that another Node has the address; "" if neither is so.
 func (h *Hosts) nodeDenial(ctx context.Context, host, node, address string) (string, error) {
 	var nodes corev1.NodeList
 	if err := h.o.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {

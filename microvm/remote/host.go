@@ -25,12 +25,12 @@ type Host struct {
 
 	mu        sync.Mutex
 	object    v1alpha1.MicroVMHost
-	heartbeat time.Time     // by our clock: the host's may be wrong
+	heartbeat time.Time     // by the local clock: the host's may be wrong
 	news      chan struct{} // closed when a microVM changes
 	watchers  microvm.Watchers
 }
 
-// update records the host's object, and reports whether more than its heartbeat has changed.
+// update records the host's object, and reports whether anything but its heartbeat changed or the host is back.
 func (h *Host) update(object *v1alpha1.MicroVMHost) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *Host) update(object *v1alpha1.MicroVMHost) bool {
 	return back || was.Spec != object.Spec || !equality.Semantic.DeepEqual(a, b)
 }
 
-// notify notifies watchers and waiters of a changed microVM, or with "" of the host.
+// notify notifies watchers and waiters of a changed microVM, or with "" of a changed host.
 func (h *Host) notify(id string) {
 	h.mu.Lock()
 	close(h.news)
@@ -77,7 +77,7 @@ func (h *Host) Describe() microvm.Description {
 	case s.Heartbeat == nil:
 		d.Ready, d.Starting, d.Message = false, false, "it has not joined yet"
 	case h.o.Clock.Now().Sub(h.heartbeat) > h.o.Away:
-		if d.Ready || d.Starting { // otherwise the host itself has said why
+		if d.Ready || d.Starting { // otherwise the host itself has given the reason
 			d.Message = fmt.Sprintf("nothing has been heard of it since %s", h.heartbeat.UTC().Format(time.RFC3339))
 		}
 		d.Ready, d.Starting = false, false
@@ -117,7 +117,7 @@ func (h *Host) List(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// markAway marks silent hosts as away in their MicroVMHosts, since they cannot do so themselves, until ctx is done.
+// markAway marks silent hosts as away in their MicroVMHosts, since they cannot do it themselves, until ctx is done.
 func (h *Hosts) markAway(ctx context.Context) {
 	for ctx.Err() == nil {
 		h.mu.Lock()
@@ -125,14 +125,14 @@ func (h *Hosts) markAway(ctx context.Context) {
 		h.mu.Unlock()
 		for _, host := range hosts {
 			if err := host.reportAway(ctx); err != nil && ctx.Err() == nil {
-				h.o.Log.Warn("cannot mark a microVM host as away; retrying", "host", host.name, "error", err)
+				h.o.Log.Warn("cannot mark a silent microVM host as not ready; retrying", "host", host.name, "error", err)
 			}
 		}
 		_ = clock.Sleep(ctx, h.o.Clock, h.o.Away/5)
 	}
 }
 
-// reportAway corrects a host's last report if nothing has been heard from it since.
+// reportAway corrects a host's last report if the host has been silent since.
 func (h *Host) reportAway(ctx context.Context) error {
 	d := h.Describe()
 	h.mu.Lock()

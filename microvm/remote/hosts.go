@@ -1,8 +1,9 @@
-// Package remote lets fargate-scheduler run pods on instances that have joined the cluster as microVM hosts ("nodeless
-// host", package agent). The two sides exchange objects only: in MicroVMHost a host reports its capacity and heartbeat,
-// in MicroVM it is given a pod to run. Neither needs a connection to the other, only to the API server.
+// Package remote lets fargate-scheduler run pods on instances that have joined the cluster as microVM hosts
+// ("nodeless host", package agent). The two sides communicate only through objects: a host reports its capacity and
+// heartbeat in its MicroVMHost, and gets each pod to run as a MicroVM. Each connects only to the API server, not to
+// the other.
 //
-// The host itself reads what a pod refers to, as the pod's Node.
+// The host reads the objects that a pod refers to itself, as the pod's Node.
 package remote
 
 import (
@@ -26,13 +27,13 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// Registry registers hosts; scheduler.Scheduler is one.
+// Registry registers hosts. It is implemented by scheduler.Scheduler.
 type Registry interface {
 	AddHost(microvm.Host)
 	RemoveHost(name string)
 }
 
-// Away is the time without a heartbeat after which a host is usually not ready: five heartbeats.
+// Away is the default time without a heartbeat after which a host is not ready: five heartbeats.
 const Away = 25 * time.Second
 
 // Options configure Hosts. Fields without a default are required.
@@ -41,7 +42,7 @@ type Options struct {
 	Client   client.Client
 	Kube     kubernetes.Interface
 	Registry Registry
-	// Own are the names of hosts of this process, whose MicroVMHosts somebody else heeds.
+	// Own are the names of this process's own hosts, whose MicroVMHosts are handled elsewhere.
 	Own []string
 	// Away is the time without a heartbeat after which a host is not ready; default Away.
 	Away  time.Duration
@@ -54,7 +55,7 @@ type Hosts struct {
 	o       Options
 	orphans *workqueue.Queue // MicroVMs whose host may have been removed from the cluster, as namespace/name
 
-	joined chan struct{} // closed when there is a host
+	joined chan struct{} // closed when the first host has joined
 	once   sync.Once     // of closing it
 
 	mu    sync.Mutex
@@ -74,7 +75,7 @@ func New(ctx context.Context, o Options) (*Hosts, error) {
 	return h, informer.Watch(ctx, o.Cache, &v1alpha1.MicroVM{}, informer.Latest(h.vmChanged))
 }
 
-// Run does what only one process of the cluster may do, until ctx is done.
+// Run performs the tasks that only one process of the cluster may perform, until ctx is done.
 func (h *Hosts) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { h.orphans.Run(ctx, 1, h.release) })
@@ -90,7 +91,7 @@ func (h *Hosts) hostChanged(_, now client.Object) {
 		h.removeGone()
 		return
 	}
-	// A MicroVMHost in another namespace speaks for no host.
+	// A MicroVMHost in any other namespace represents no host.
 	if host.Namespace != v1alpha1.HostNamespace(host.Name) || slices.Contains(h.o.Own, host.Name) {
 		return
 	}
@@ -144,7 +145,7 @@ func (h *Hosts) vmChanged(vm client.Object) {
 	if host := h.host(name); host != nil {
 		host.notify(vm.GetName())
 	} else {
-		h.orphans.Add(client.ObjectKeyFromObject(vm).String()) // release ignores one that is gone
+		h.orphans.Add(client.ObjectKeyFromObject(vm).String()) // release ignores a MicroVM that is gone
 	}
 }
 
@@ -155,7 +156,7 @@ func (h *Hosts) host(name string) *Host {
 	return h.known[name]
 }
 
-// release removes the finalizer of a deleted MicroVM whose host is no longer in the cluster: nobody else would.
+// release removes the finalizer of a deleted MicroVM whose host is gone, since nothing else would.
 func (h *Hosts) release(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, _ := strings.Cut(key, "/")
 	host, _ := strings.CutPrefix(namespace, v1alpha1.HostNamespace(""))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,14 +18,14 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// How long to wait for a host to report a new microVM's address, or to remove a microVM, before an error has the caller
-// try again.
+// How long to wait for a host to report a new microVM's address, or to remove a microVM, before returning an error
+// that makes the caller retry.
 const (
 	startWait  = 20 * time.Second
 	removeWait = 10 * time.Second
 )
 
-// key returns the key of a microVM's object.
+// key returns the key of a microVM's MicroVM object.
 func (h *Host) key(id string) client.ObjectKey {
 	return client.ObjectKey{Namespace: v1alpha1.HostNamespace(h.name), Name: id}
 }
@@ -47,7 +48,7 @@ func (h *Host) Start(ctx context.Context, spec microvm.Spec) (netip.Addr, error)
 	limited, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	ip, err := h.awaitAddress(limited, key)
-	if err != nil && ctx.Err() == nil { // the pod gets another host and must not run here as well
+	if err != nil && ctx.Err() == nil { // the pod gets another host and must not run here, too
 		err = errors.Join(err, client.IgnoreNotFound(h.o.Client.Delete(ctx, vm)))
 	}
 	return ip, err
@@ -60,7 +61,7 @@ func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip
 		err := h.o.Cache.Get(ctx, key, vm)
 		switch {
 		case apierrors.IsNotFound(err):
-			return false, nil // the cache is behind
+			return false, nil // the cache lags behind
 		case err != nil:
 			return false, err
 		case vm.DeletionTimestamp != nil:
@@ -74,12 +75,13 @@ func (h *Host) awaitAddress(ctx context.Context, key client.ObjectKey) (ip netip
 		return true, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("it did not begin in %s", startWait)
+		err = fmt.Errorf("the host did not start the microVM within %s", startWait)
 	}
 	return ip, err
 }
 
-// checkAddress returns an address if it belongs to the host: a host must not speak for others' addresses.
+// checkAddress parses an address and checks that it belongs to the host: a host must not claim other hosts'
+// addresses.
 func (h *Host) checkAddress(address string) (netip.Addr, error) {
 	h.mu.Lock()
 	pods, err := netip.ParsePrefix(h.object.Spec.PodCIDR)
@@ -94,7 +96,7 @@ func (h *Host) checkAddress(address string) (netip.Addr, error) {
 	return ip, err
 }
 
-// await calls done again whenever a microVM of the host changes, until it returns true or fails.
+// await calls done, and again each time a microVM of the host changes, until done returns true or an error.
 func (h *Host) await(ctx context.Context, done func() (bool, error)) error {
 	for {
 		h.mu.Lock()
@@ -111,8 +113,8 @@ func (h *Host) await(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// podFor returns a pod as its host gets it: without the metadata that others maintain, and without its status, which
-// the host reports.
+// podFor returns the pod that its host gets: without metadata that others maintain, and without the status, which the
+// host reports, except for the conditions of readiness gates.
 func podFor(pod *corev1.Pod) *corev1.Pod {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Generation: pod.Generation,
@@ -120,10 +122,11 @@ func podFor(pod *corev1.Pod) *corev1.Pod {
 		Annotations: pod.Annotations, OwnerReferences: pod.OwnerReferences,
 	}, Spec: pod.Spec}
 	out.Status.Phase, out.Status.QOSClass = corev1.PodPending, pod.Status.QOSClass
+	out.Status.Conditions = microvm.GateConditions(pod)
 	return out.DeepCopy()
 }
 
-// read reads a microVM's object; it returns ErrUnknown if there is none.
+// read reads a MicroVM by its ID. It returns ErrUnknown if there is none.
 func (h *Host) read(ctx context.Context, id string) (*v1alpha1.MicroVM, error) {
 	vm := &v1alpha1.MicroVM{}
 	err := h.o.Cache.Get(ctx, h.key(id), vm)
@@ -140,7 +143,9 @@ func (h *Host) Status(ctx context.Context, id string) (microvm.Status, error) {
 		return microvm.Status{}, err
 	}
 	if vm.Status.Pod == nil {
-		return microvm.Status{Pod: vm.Spec.Pod.Status, Ended: vm.Status.Ended}, nil
+		s := vm.Spec.Pod.Status
+		s.Conditions = nil // those of readiness gates are not the host's
+		return microvm.Status{Pod: s, Ended: vm.Status.Ended}, nil
 	}
 	return microvm.Status{Pod: *vm.Status.Pod, Ended: vm.Status.Ended}, nil
 }
@@ -154,13 +159,14 @@ func (h *Host) Follow(ctx context.Context, id string, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	have := &vm.Spec.Pod
-	if maps.Equal(have.Labels, pod.Labels) && maps.Equal(have.Annotations, pod.Annotations) &&
-		have.Spec.NodeName == pod.Spec.NodeName {
+	have, want := &vm.Spec.Pod, podFor(pod)
+	if maps.Equal(have.Labels, want.Labels) && maps.Equal(have.Annotations, want.Annotations) &&
+		equality.Semantic.DeepEqual(have.Spec, want.Spec) &&
+		equality.Semantic.DeepEqual(have.Status.Conditions, want.Status.Conditions) {
 		return nil
 	}
 	before := vm.DeepCopy()
-	vm.Spec.Pod = *podFor(pod)
+	vm.Spec.Pod = *want
 	return client.IgnoreNotFound(h.o.Client.Patch(ctx, vm, client.MergeFrom(before)))
 }
 

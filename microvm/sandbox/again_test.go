@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// A pod whose VM was killed runs again at the same address. Its runs are counted on, the log of the previous run is
+// A pod whose VM was killed runs again at the same address. Its run numbers continue, the log of the previous run is
 // kept, and containers that have completed do not run again.
 func TestRunAgain(t *testing.T) { withEachDriver(t, runAgain) }
 

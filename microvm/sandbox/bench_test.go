@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// TestBench is `make bench-podvm`. It measures, and fails only for leaks. NODELESS_BENCH is the number of starts of
-// each kind, NODELESS_BENCH_PODS the number of pods that come and go.
+// TestBench is run by `make bench-podvm`. It measures, and fails only for leaks. NODELESS_BENCH is the number of
+// starts of each kind, NODELESS_BENCH_PODS the number of pods that come and go.
 func TestBench(t *testing.T) {
 	n, pods := count("NODELESS_BENCH"), count("NODELESS_BENCH_PODS")
 	if n == 0 {
@@ -43,14 +43,14 @@ func TestBench(t *testing.T) {
 		time.Since(began).Round(time.Second), read("/proc/loadavg"))
 }
 
-// benchStarts starts guests of each kind in turn, so that other load affects all of them. Beside the bare QEMU with
-// the installed kernel there is one with the unpacked kernel and the CPU of pods, since what those save is not
-// achieved inside the guest.
+// benchStarts starts guests of each kind in turn, so that other load affects all of them equally. Beside the bare
+// QEMU with the installed kernel there is one with the unpacked kernel and the CPU of pods, since what those save is
+// not achieved inside the guest.
 func benchStarts(t *testing.T, h *Host, n int) {
 	t.Helper()
 	q := driver(t)
 	unprepared := shape
-	unprepared.MemoryMiB++ // no template is of this shape
+	unprepared.MemoryMiB++ // there is no template of this shape
 	var floor, tuned, cold, warm []start
 	for i := range n {
 		floor = append(floor, bareBoot(t, "-accel", q.Capabilities().Accelerator, "-cpu", "max", "-kernel",
@@ -89,7 +89,7 @@ func benchStarts(t *testing.T, h *Host, n int) {
 	}
 }
 
-// start is a guest's start up to its first output: the time, and the CPU time of its VMM, which other load changes
+// start is a guest's start up to its first output: the time, and the CPU time of its VMM, which other load affects
 // less.
 type start struct{ took, cpu time.Duration }
 
@@ -97,7 +97,7 @@ func startOf(began time.Time, pid int) start {
 	return start{time.Since(began), time.Duration(ticks(pid)) * time.Second / ticksPerSecond}
 }
 
-// beside returns the median ratio of each start to the other one of its turn.
+// beside returns the median ratio of each start to the other one of its round.
 func beside(starts, others []start, by func(start) float64) float64 {
 	var ratios []float64
 	for i, s := range starts {
@@ -110,7 +110,7 @@ func beside(starts, others []start, by func(start) float64) float64 {
 // at returns a percentile of a sorted list by the nearest rank.
 func at[T any](sorted []T, percent int) T { return sorted[(len(sorted)*percent+99)/100-1] }
 
-// idleFor is for how long the CPU time of idle pods is measured.
+// idleFor is how long the CPU time of idle pods is measured.
 const idleFor = 30 * time.Second
 
 // benchDensity measures memory and CPU of 100 pods at once.
@@ -146,7 +146,7 @@ func benchDensity(t *testing.T, h *Host) {
 	}
 }
 
-// ticksPerSecond of /proc, as on every Linux (sysconf(_SC_CLK_TCK)).
+// ticksPerSecond is the unit of /proc, as on every Linux (sysconf(_SC_CLK_TCK)).
 const ticksPerSecond = 100
 
 // ticks returns the CPU time that a process has used.

@@ -16,18 +16,18 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Bridge connects each VM with the host alone, by a tap of its own, or by a pair of virtual Ethernet devices. The
-// devices are routed and in no bridge: all of the host's packet filters apply to packets between VMs, and no VM can
-// answer for another or send in its name. The bridge itself holds the host's address among the VMs; it has no ports.
+// Bridge connects each VM only to the host, through a tap or a veth pair of the VM's own. The devices are routed and
+// attached to no bridge: all of the host's packet filters apply to packets between VMs, and no VM can answer for
+// another or send in its name. The bridge itself holds the host's address in the VMs' prefix; it has no ports.
 //
-// A Bridge needs root. Whoever uses it enables forwarding where packets leave the host. Devices are not persistent:
-// they vanish with the VMs' processes.
+// A Bridge needs root. Its user enables forwarding on the devices through which packets leave the host. Taps and veth
+// pairs are not persistent: they vanish with the VMs' processes.
 type Bridge struct {
 	*addresses
 	name string
 }
 
-// NewBridge makes a bridge, or adopts the one of this name, and gives the host the first address of the prefix.
+// NewBridge creates the bridge, or adopts an existing one of this name, and gives it the prefix's first address.
 func NewBridge(name string, prefix netip.Prefix) (_ *Bridge, err error) {
 	a, err := newAddresses(prefix, 0)
 	if err == nil && len(name) >= unix.IFNAMSIZ-4 {
@@ -62,7 +62,7 @@ func named(name string) netlink.LinkAttrs {
 	return attrs
 }
 
-// setAddress gives a device an IPv4 address, in place of any others.
+// setAddress gives a device an IPv4 address and removes any others.
 func setAddress(link netlink.Link, address netip.Prefix) error {
 	have, err := netlink.AddrList(link, netlink.FAMILY_V4)
 	if err != nil {
@@ -88,19 +88,19 @@ func (b *Bridge) Name() string { return b.name }
 // Prefix returns the prefix of the VMs' addresses.
 func (b *Bridge) Prefix() netip.Prefix { return b.prefix }
 
-// Address returns the host's address among them.
+// Address returns the host's address in the prefix.
 func (b *Bridge) Address() netip.Addr { return b.gateway }
 
 // Delete removes the bridge.
 func (b *Bridge) Delete() error { return DeleteBridge(b.name) }
 
-// DeleteBridge removes the bridge of a name, if there is one.
+// DeleteBridge removes the named bridge, if it exists.
 func DeleteBridge(name string) error { return deleteLink(name) }
 
-// AddRoute makes the host send packets to a prefix into the bridge. The route vanishes with the bridge.
+// AddRoute makes the host route packets for a prefix into the bridge. The route vanishes with the bridge.
 func (b *Bridge) AddRoute(to netip.Prefix) error { return addRoute(b.name, to) }
 
-// DeleteRoute removes the route to a prefix, if there is one.
+// DeleteRoute removes the route to a prefix, if it exists.
 func (b *Bridge) DeleteRoute(to netip.Prefix) error {
 	link, err := netlink.LinkByName(b.name)
 	if err == nil {
@@ -119,7 +119,7 @@ func routeBy(link netlink.Link, to netip.Prefix) *netlink.Route {
 	return &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(to.Masked()), Scope: netlink.SCOPE_LINK}
 }
 
-// addRoute adds a route to a prefix by a device, before those by other devices.
+// addRoute adds a route to a prefix through a device, ahead of routes through other devices.
 func addRoute(device string, to netip.Prefix) error {
 	link, err := netlink.LinkByName(device)
 	if err == nil {
@@ -131,7 +131,7 @@ func addRoute(device string, to netip.Prefix) error {
 	return nil
 }
 
-// Take implements Network. The guest sees nothing but its gateway.
+// Take implements Network. The guest sees only its gateway.
 func (b *Bridge) Take(string) (wire.Network, error) {
 	at, err := b.take()
 	if err != nil {
@@ -141,7 +141,7 @@ func (b *Bridge) Take(string) (wire.Network, error) {
 	return at, nil
 }
 
-// Attach implements Network with a tap that the caller closes.
+// Attach implements Network with a tap, which the caller closes.
 func (b *Bridge) Attach(at wire.Network, spec *vmm.Spec) (err error) {
 	if spec.Tap, err = b.openTap(); err == nil {
 		err = b.connect(spec.Tap.Name(), at)
@@ -169,7 +169,7 @@ func (b *Bridge) openTap() (*os.File, error) {
 	return os.NewFile(uintptr(fd), req.Name()), nil
 }
 
-// connect routes a VM's address to a device.
+// connect routes a VM's address to its device.
 func (b *Bridge) connect(device string, at wire.Network) error {
 	address, err := netip.ParseAddr(addressOf(at))
 	if err != nil {
@@ -196,7 +196,8 @@ func enable(device, setting string) error {
 	return os.WriteFile(filepath.Join("/proc/sys/net/ipv4/conf", device, setting), []byte("1"), 0o644)
 }
 
-// disableIPv6 keeps a device's neighbours from announcing themselves to the host as routers. A kernel may have no IPv6.
+// disableIPv6 stops a device's neighbours from advertising themselves to the host as routers. The kernel may lack
+// IPv6.
 func disableIPv6(device string) error {
 	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", device, "disable_ipv6"), []byte("1"), 0o644)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -205,7 +206,8 @@ func disableIPv6(device string) error {
 	return err
 }
 
-// vethName returns the name of the host's end of a pair: the bridge's name and the end of the address.
+// vethName returns the name of the host's end of a veth pair: the bridge's name and the last two bytes of the
+// address.
 func (b *Bridge) vethName(at wire.Network) (string, error) {
 	a, err := netip.ParseAddr(addressOf(at))
 	if err != nil || !a.Is4() {
@@ -221,7 +223,7 @@ func (b *Bridge) Link(at wire.Network, pid int) error {
 	if err != nil {
 		return err
 	}
-	if err := deleteLink(name); err != nil { // of a namespace that the kernel has not taken down yet
+	if err := deleteLink(name); err != nil { // left over from a namespace that the kernel has not taken down yet
 		return err
 	}
 	if err := makeVeth(name, 0, pid); err != nil {
@@ -242,8 +244,8 @@ func (b *Bridge) Unlink(at wire.Network) error {
 	return deleteLink(name)
 }
 
-// makeVeth makes a pair of devices: one of a name in the network namespace of the process owner, or in the host's if
-// owner is 0, and the guest's in that of the process guest.
+// makeVeth creates a veth pair. The named end is in the network namespace of process owner, or in the host's if owner
+// is 0; the guest's end is in the namespace of process guest.
 func makeVeth(name string, owner, guest int) error {
 	pair := &netlink.Veth{LinkAttrs: named(name), PeerName: guestNIC, PeerNamespace: netlink.NsPid(guest)}
 	if owner != 0 {
@@ -255,7 +257,7 @@ func makeVeth(name string, owner, guest int) error {
 	return nil
 }
 
-// deleteLink removes a device, if there is one of the name; the other end of a pair goes with it.
+// deleteLink removes the named device, if it exists, and with it the other end of a pair.
 func deleteLink(name string) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Pods see nothing but the host, which forwards: they reach each other, and are reached from the host. Their devices
-// vanish with their VMs.
+// Pods see only the host, which forwards: they reach each other, and the host reaches them. Their devices vanish with
+// their VMs.
 func TestBridge(t *testing.T) { withEachDriver(t, reachEachOther) }
 
 func reachEachOther(t *testing.T, d vmm.Driver) {

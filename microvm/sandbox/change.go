@@ -9,13 +9,13 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Resize gives a container of the running pod new limits.
+// Resize gives a container of the running pod new resource limits.
 func (g *Guest) Resize(ctx context.Context, q wire.Resize) error {
 	return g.call(ctx, wire.KindResize, q, nil)
 }
 
-// Add adds an ephemeral container to the running pod. Its Disk names root, the file of its root disk. It can be called
-// again after an error.
+// Add adds an ephemeral container to the running pod. The container's Disk is the serial of its root disk, whose file
+// is root. Add can be retried after an error.
 func (vm *VM) Add(ctx context.Context, c wire.Container, root string) error {
 	vm.adding.Lock()
 	defer vm.adding.Unlock()
@@ -33,7 +33,7 @@ func (vm *VM) Add(ctx context.Context, c wire.Container, root string) error {
 	return nil
 }
 
-// addDisk puts a root disk on an unused device, unless the VM has it.
+// addDisk attaches a root disk to the VM on an unused device, unless the VM already has it.
 func (vm *VM) addDisk(ctx context.Context, serial, root string) error {
 	disks := vm.disks()
 	if slices.Contains(disks, serial) {
@@ -65,7 +65,7 @@ func (vm *VM) disks() []string {
 	return vm.record.Disks
 }
 
-// note changes the record.
+// note changes the record and saves it.
 func (vm *VM) note(change func(*vmRecord)) error {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()

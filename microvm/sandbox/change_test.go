@@ -41,7 +41,7 @@ func aPodChanges(t *testing.T, d vmm.Driver) {
 	wantCPU := func(want string) {
 		t.Helper()
 		if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil && inNamespaces(d) {
-			return // limits are in hierarchies of version 1 there, which a container does not see
+			return // limits are in cgroup v1 hierarchies, which a container does not see
 		}
 		if got := in("main", "cat", "/sys/fs/cgroup/cpu.max"); got != want {
 			t.Errorf("the container's CPU is %q, want %q", got, want)
@@ -71,7 +71,7 @@ func aPodChanges(t *testing.T, d vmm.Driver) {
 
 	debugger := container("debugger", "echo here; "+idle)
 	debugger.Kind, debugger.Target = wire.KindEphemeral, "main"
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it already exists
 		if err := vm.Add(ctx, debugger, shared.disk); err != nil {
 			t.Fatal(err)
 		}

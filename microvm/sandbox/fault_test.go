@@ -32,7 +32,7 @@ func TestVMFailures(t *testing.T) {
 			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", script}, false, Streams{})
 		}
 	}
-	const soon = 5 * time.Second // for a VM that shall be found to hang; a busy host shall not be
+	const soon = 5 * time.Second // for VMs that are made to hang; the default for others, since a busy host may be slow
 	for _, fault := range []struct {
 		name, says string
 		limit      time.Duration
@@ -47,6 +47,13 @@ func TestVMFailures(t *testing.T) {
 			inside("mkdir /sys/fs/cgroup/ice; cd /sys/fs/cgroup/ice; echo 1 > cgroup.freeze; echo 1 > cgroup.procs"),
 		},
 		{"hang", "taken for hung", soon, func(vm *VM) { _ = unix.Kill(vm.process.PID(), unix.SIGSTOP) }},
+		// It hangs while it is sent more than the connection holds.
+		{"deaf", "taken for hung", soon, func(vm *VM) {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			stdin := endless{1 << 20, func() { _ = unix.Kill(vm.process.PID(), unix.SIGSTOP) }}
+			_, _ = vm.Exec(ctx, "main", []string{"sh", "-c", "cat > /dev/null"}, false, Streams{Stdin: &stdin})
+		}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
 			h := open(t, Config{HangLimit: fault.limit})
@@ -64,8 +71,23 @@ func TestVMFailures(t *testing.T) {
 	}
 }
 
-// The host's disk is full: a guest's writes fail, the guest and its pod go on, and what it logs is stored when there
-// is room again.
+// endless is an input without end. It calls then once, after a number of bytes.
+type endless struct {
+	bytes int
+	then  func()
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if before := e.bytes; before > 0 {
+		if e.bytes -= len(b); e.bytes <= 0 {
+			e.then()
+		}
+	}
+	return len(b), nil
+}
+
+// The host's disk is full: a guest's writes fail, the guest and its pod keep running, and its logs are stored when
+// there is space again.
 func TestHostDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
@@ -93,13 +115,13 @@ func TestHostDiskFull(t *testing.T) {
 	}
 }
 
-// childDir in the environment makes the test binary a host process that runs one pod and waits to be killed.
+// childDir in the environment turns the test binary into a host process that runs one pod and waits to be killed.
 const childDir = "NODELESS_TEST_HOST"
 
-// given to the host process that will be killed.
+// given is the input of the host process that will be killed.
 type given struct {
 	QEMU       *vmm.QEMU
-	Namespaces *vmm.Namespaces // in its place
+	Namespaces *vmm.Namespaces // instead of QEMU
 	Work       Workload
 }
 
@@ -133,7 +155,7 @@ func hostToBeKilled(dir string) {
 	select {}
 }
 
-// A host process is killed while a pod logs; the next one takes the pod up again and has every line once.
+// A host process is killed while a pod logs; the next one adopts the pod and has every line once.
 func TestHostProcessKilled(t *testing.T) {
 	q := driver(t)
 	t.Run("machines", func(t *testing.T) {
@@ -173,7 +195,7 @@ func aHostProcessIsKilled(t *testing.T, g given) {
 	}
 	_ = child.Process.Kill()
 	_, _ = child.Process.Wait()
-	// As left by a process that was killed a moment after it began to start a VM.
+	// As left by a process that was killed just after it had begun to start a VM.
 	if err := os.MkdirAll(filepath.Join(dir, "host", "machines", "unborn"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Guest sends requests to a VM's guest. Each waits for a session until its context ends.
+// Guest sends requests to a VM's guest. Each request waits for a session until its context ends.
 type Guest struct {
 	id    string
 	ended chan struct{} // closed when the VM has ended
@@ -71,18 +71,17 @@ func (g *Guest) call(ctx context.Context, kind string, request, result any) erro
 	return nil
 }
 
-// Stats returns what the guest and its containers use.
+// Stats returns the resource usage of the guest and its containers.
 func (g *Guest) Stats(ctx context.Context) (s wire.Stats, err error) {
 	return s, g.call(ctx, wire.KindStats, nil, &s)
 }
 
-// UpdateFiles replaces all files of a projected volume at once.
+// UpdateFiles replaces all files of a projected volume atomically.
 func (g *Guest) UpdateFiles(ctx context.Context, v wire.Volume) error {
 	return g.call(ctx, wire.KindFiles, v, nil)
 }
 
-// Flush waits until everything is stored that the agent has read of the containers' logs: for an ended container, its
-// whole log.
+// Flush waits until all log records that the agent has read are stored: for an ended container, its whole log.
 func (g *Guest) Flush(ctx context.Context) error {
 	return g.call(ctx, wire.KindFlush, nil, nil)
 }
@@ -155,7 +154,7 @@ func (g *Guest) interact(ctx context.Context, kind string, request any, s Stream
 	}
 }
 
-// open opens a stream once there is a session.
+// open waits for a session and opens a stream.
 func (g *Guest) open(ctx context.Context, kind string, request any) (*wire.Stream, error) {
 	conn, err := g.connected(ctx)
 	if err != nil {
@@ -168,7 +167,7 @@ func (g *Guest) open(ctx context.Context, kind string, request any) (*wire.Strea
 	return stream, nil
 }
 
-// send sends what a reader has as standard input.
+// send copies a reader to the stream's standard input and then closes it.
 func send(s *wire.Stream, from io.Reader) {
 	_, _ = io.Copy(s.Writer(wire.Stdin), from)
 	_ = s.End(wire.Stdin)

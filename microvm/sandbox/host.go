@@ -1,8 +1,8 @@
-// Package sandbox runs each pod of a host in a virtual machine of its own, or in namespaces where there can be no
+// Package sandbox runs each pod of a host in its own virtual machine, or in namespaces on hosts that cannot run
 // virtual machines. The guest's agent (package guest) runs the containers. The host starts the VM, stores the pod's
-// logs, passes on exec, attach, port-forward and updates of files, notices when the VM dies or hangs, and cleans up.
+// logs, forwards exec, attach, port-forward and file updates, detects when the VM dies or hangs, and cleans up.
 //
-// VMs do not need the host process. When it ends or is killed they continue; the next process adopts them by their
+// VMs outlive the host process. When it ends or is killed they keep running; the next process adopts them from their
 // state directories and loses neither status nor log lines. Processes and directories that do not belong to an
 // adopted VM are removed.
 package sandbox
@@ -37,13 +37,13 @@ type Config struct {
 	Driver vmm.Driver
 	// Network connects the VMs; nil means user-mode networking (UserMode).
 	Network Network
-	// HangLimit is how long an agent may leave a request unanswered before its VM is taken for hung and killed; 0 means a
-	// minute.
+	// HangLimit is how long an agent may leave a request unanswered before its VM counts as hung and is killed; 0 means
+	// one minute.
 	HangLimit time.Duration
-	// Templates makes the host prepare, in the background, a template of each shape that it starts.
+	// Templates makes the host prepare, in the background, a template of each shape that it boots.
 	Templates bool
 
-	// sweeping is set while this process ends VMs for reasons of its own. Their ends are not recorded as their pods' ends.
+	// sweeping is set while this process ends VMs for its own reasons. Their ends are not recorded as their pods' ends.
 	sweeping bool
 }
 
@@ -59,8 +59,8 @@ type Host struct {
 	vms map[string]*VM
 }
 
-// Open takes charge of a state directory: it adopts the VMs that still run and removes everything else that an earlier
-// process left. It does not check whether the driver can start VMs.
+// Open takes over a state directory: it adopts the VMs that still run and removes everything else that an earlier
+// process left behind. It does not check whether the driver can start VMs.
 func Open(c Config) (*Host, error) {
 	c.HangLimit = cmp.Or(c.HangLimit, time.Minute)
 	if c.Network == nil {
@@ -82,7 +82,7 @@ func Open(c Config) (*Host, error) {
 	return h, nil
 }
 
-// lockDir keeps other processes out of a directory until the file is closed or this process ends.
+// lockDir keeps other processes from using a directory until the file is closed or this process ends.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -95,7 +95,7 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// vmsDir holds the state directories of VMs.
+// vmsDir holds the state directories of the VMs.
 const vmsDir = "machines"
 
 func (h *Host) vmsPath() string { return filepath.Join(h.config.Dir, vmsDir) }
@@ -107,7 +107,7 @@ func (h *Host) Close() error {
 	return h.lock.Close()
 }
 
-// adopt finds the VMs of an earlier process.
+// adopt finds the VMs of an earlier process and supervises them.
 func (h *Host) adopt() error {
 	entries, err := os.ReadDir(h.vmsPath())
 	if err != nil {
@@ -118,7 +118,7 @@ func (h *Host) adopt() error {
 	for _, e := range entries {
 		dir := filepath.Join(h.vmsPath(), e.Name())
 		r, err := readRecord(dir)
-		if err != nil { // the process was killed before it handed over the pod
+		if err != nil { // the earlier process was killed before it handed over the pod
 			useless = append(useless, dir)
 			continue
 		}
@@ -165,19 +165,19 @@ type Workload struct {
 	// ID names the VM, its directory and its cgroup. It has 1 to 63 letters, digits, dots and hyphens.
 	ID    string
 	Shape vmm.Shape
-	// Roots are the files of the root disks, by the names that containers have in Disk.
+	// Roots are the files of the root disks, keyed by the containers' Disk.
 	Roots map[string]string
 	// ScratchBytes is the size of the disk for writable layers and emptyDirs; 0 keeps them in the guest's memory.
 	ScratchBytes int64
-	// Place is the VM's address, which the caller has taken from the network and releases when the VM is gone; nil takes
-	// one until the VM is removed.
+	// Place is the VM's address, taken from the network by the caller, who releases it when the VM is gone. If nil, the
+	// host takes an address and releases it when the VM is removed.
 	Place *wire.Network
-	// Pod is what the guest runs. Run fills in ID, Disks, Scratch, the addresses in Network, time, entropy and machine ID.
+	// Pod is what the guest runs. Run fills in ID, Disks, Scratch, the addresses in Network, time, entropy and machine
+	// ID.
 	Pod wire.Pod
-	// After is the VM of the same pod that has ended: the new VM takes over its name, its address and its logs. nil if
-	// there was none.
+	// After is the ended VM of the same pod, if there was one. The new VM takes over its name, address and logs.
 	After *VM `json:"-"`
-	// Resolve, if set, returns Pod once the pod's address is known.
+	// Resolve, if set, is called when the pod's address is known and returns the Pod to use.
 	Resolve func(address string) (wire.Pod, error) `json:"-"`
 }
 
@@ -186,7 +186,7 @@ var idPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]{0,62}$`)
 // minMemoryMiB is the smallest guest in which Debian's kernel boots and leaves room for the agent.
 const minMemoryMiB = 96
 
-// Run starts a VM for a pod and returns when its process runs; from then on the VM's status reports what happens. If
+// Run starts a VM for a pod and returns once its process runs; from then on the VM's status reports its progress. If
 // Run fails it leaves nothing behind.
 func (h *Host) Run(ctx context.Context, w Workload) (*VM, error) {
 	if !idPattern.MatchString(w.ID) {
@@ -216,15 +216,15 @@ func (h *Host) Run(ctx context.Context, w Workload) (*VM, error) {
 	}
 	h.work.Go(vm.supervise)
 	if h.config.Templates && !vm.record.FromTemplate {
-		h.work.Go(func() { _ = h.config.Driver.Prepare(h.ctx, w.Shape) }) // without a template the next VM boots, too
+		h.work.Go(func() { _ = h.config.Driver.Prepare(h.ctx, w.Shape) }) // on failure the next VM boots, too
 	}
 	return vm, nil
 }
 
-// forget removes everything that is left of a VM whose process has ended.
+// forget removes all that is left of a VM whose process has ended.
 func (h *Host) forget(vm *VM) {
 	_ = os.RemoveAll(vm.dir)
-	_ = h.config.Network.Unlink(vm.record.Network) // it vanishes with its namespace, but the kernel takes a moment
+	_ = h.config.Network.Unlink(vm.record.Network) // it vanishes with its namespace, but only after a moment
 	if !vm.record.Lent {
 		h.config.Network.Release(vm.record.Network)
 	}

@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// maxLogFile is the size at which a log file is rotated. As with a kubelet's defaults, one rotated file is kept.
+	// maxLogFile is the size at which a log file is rotated, a kubelet's default. One rotated file is kept.
 	maxLogFile = 10 << 20
 	logsDir    = "logs" // in a state directory
 	oldSuffix  = ".old" // of a rotated file
 
-	mostUnsaid = 100 // records that are stored before the guest hears of it
+	mostUnsaid = 100 // records stored before they are acknowledged to the guest
 	// logTime is RFC 3339 with all nine digits.
 	logTime = "2006-01-02T15:04:05.000000000Z07:00"
 	// fullPause is the time between attempts to write to a full disk.
 	fullPause = time.Second
 )
 
-// Logs stores what a pod's containers have logged, one file per run of a container, in the format of the Kubernetes
-// container runtime interface: "TIME STREAM F|P TEXT". It keeps the last two runs, which are what kubectl logs and its
-// --previous show. It is safe for concurrent use.
+// Logs stores the logs of a pod's containers, one file per run of a container, in the log format of the Kubernetes
+// container runtime interface: "TIME STREAM F|P TEXT". It keeps the last two runs, which kubectl logs shows without
+// and with --previous. It is safe for concurrent use.
 type Logs struct {
 	dir string
 
@@ -60,14 +60,14 @@ func (l *Logs) path(container string, run uint32) string {
 	return filepath.Join(l.dir, container, fmt.Sprintf("%d.log", run))
 }
 
-// Containers returns the names of the pod's containers: init containers first, those added while it ran last.
+// Containers returns the names of the pod's containers: init containers first, those added to the running pod last.
 func (l *Logs) Containers() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.names)
 }
 
-// add adds a container, unless it is there, and returns its number, by which log records name it.
+// add adds a container unless it is present, and returns its index, which log records use to identify it.
 func (l *Logs) add(container string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,14 +78,14 @@ func (l *Logs) add(container string) int {
 	return len(l.names) - 1
 }
 
-// Logged returns a channel that is closed when one of the containers has logged something.
+// Logged returns a channel that is closed when a container next logs something.
 func (l *Logs) Logged() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.changed
 }
 
-// LogFile returns the file with the log of a container's run, counted from 0, in CRI's format. The file exists when
+// LogFile returns the path of the log of a container's run, counted from 0, in CRI format. The file exists when
 // LogFile returns. A rotated file has the same name with ".old" appended.
 func (l *Logs) LogFile(container string, run int) (string, error) {
 	if !slices.Contains(l.Containers(), container) || run < 0 {
@@ -102,7 +102,7 @@ func (l *Logs) LogFile(container string, run int) (string, error) {
 	return path, f.Close()
 }
 
-// store stores the guest's log records until the session ends. Files are open no longer than that.
+// store stores the guest's log records until the session ends, and then closes all files.
 func (l *Logs) store(conn *wire.Conn) error {
 	defer l.close()
 	after, err := l.last()
@@ -126,7 +126,7 @@ func (l *Logs) store(conn *wire.Conn) error {
 			return err
 		}
 		if unsaid++; unsaid < mostUnsaid && s.Waits() {
-			continue // a flood costs the host less so
+			continue // fewer acknowledgements during a flood
 		}
 		if err := s.SendMessage(wire.LogsTaken{Through: r.Nanos}); err != nil {
 			return err
@@ -145,8 +145,8 @@ func (l *Logs) close() {
 	clear(l.open)
 }
 
-// writeWhenRoom is write, but waits while the disk is full. Meanwhile the guest keeps what it has to say, so that a pod
-// does not fail because of its log.
+// writeWhenRoom calls write until the disk is not full. Meanwhile the guest buffers its logs, so that a pod does not
+// fail because of its log.
 func (l *Logs) writeWhenRoom(r wire.LogRecord, done <-chan struct{}) error {
 	for {
 		err := l.write(r)
@@ -211,7 +211,7 @@ func (l *Logs) rotate(container string, f *logFile) error {
 	return nil
 }
 
-// create opens the file of a run, and removes those of all runs but this and the previous one. l.mu is held.
+// create opens the file of a run and removes the files of all runs but this and the previous one. l.mu is held.
 func (l *Logs) create(container string, run uint32) (*logFile, error) {
 	path := l.path(container, run)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -237,8 +237,8 @@ func (l *Logs) create(container string, run uint32) (*logFile, error) {
 	return l.open[container], nil
 }
 
-// removeRuns removes the files of all runs of a container but one and the last of the others. Runs need not be
-// consecutive: the guest numbers them, and silent ones have no file. l.mu is held.
+// removeRuns removes the files of all runs of a container except the given one and the latest of the others. Run
+// numbers need not be consecutive: the guest assigns them, and silent runs have no file. l.mu is held.
 func (l *Logs) removeRuns(container string, except uint32) error {
 	parts, err := l.parts(container)
 	if err != nil {
@@ -254,7 +254,7 @@ func (l *Logs) removeRuns(container string, except uint32) error {
 	return nil
 }
 
-// last returns the time of the newest stored record. It cuts off a line that a killed host left unfinished: the guest
+// last returns the time of the newest stored record. It cuts off a line that a killed host left incomplete; the guest
 // sends it again.
 func (l *Logs) last() (int64, error) {
 	l.mu.Lock()

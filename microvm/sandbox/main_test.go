@@ -21,7 +21,7 @@ import (
 
 var shape = vmm.Shape{CPUs: 1, MemoryMiB: 160}
 
-// shared is what all tests share: the probe, the template and the root disk are made once.
+// shared is what all tests share: the probe, the template and the root disk are created once.
 var shared struct {
 	once   sync.Once
 	driver *vmm.QEMU
@@ -176,7 +176,8 @@ func container(name, script string) wire.Container {
 	}
 }
 
-// unique returns a VM's name on this computer: it names the cgroup, and the same tests may run twice at once.
+// unique returns a VM name that is unique on this computer: it names the cgroup, and the same tests may run twice at
+// once.
 func unique(id string) string { return fmt.Sprintf("%s-%d", id, os.Getpid()) }
 
 func workload(id string, pod wire.Pod) Workload {
@@ -205,7 +206,7 @@ func run(t *testing.T, h *Host, w Workload) *VM {
 // patience is how long an emulated guest may take on a busy computer.
 const patience = 4 * time.Minute
 
-// await waits for a status that is wanted.
+// await waits for a wanted status.
 func await(t *testing.T, vm *VM, what string, wanted func(Status) bool) Status {
 	t.Helper()
 	deadline := time.After(patience)

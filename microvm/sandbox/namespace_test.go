@@ -40,7 +40,7 @@ func TestNamespaceFailures(t *testing.T) {
 	}
 }
 
-// An agent in the host's cgroup namespace would make its groups among the host's own, without limits.
+// An agent in the host's cgroup namespace would create its cgroups among the host's own, without limits.
 func TestAgentLeavesHostCgroups(t *testing.T) {
 	for range 20 {
 		if _, err := namespaces(t).Probe(t.Context()); err != nil {
@@ -54,7 +54,7 @@ func TestAgentLeavesHostCgroups(t *testing.T) {
 	}
 }
 
-// Pods that would have root rights on the host are refused. What a container does to devices and the kernel does not
+// Pods that would have root rights on the host are rejected. What a container does to devices and the kernel does not
 // affect the host.
 func TestNamespaceRestrictions(t *testing.T) {
 	h := open(t, Config{Driver: namespaces(t)})
@@ -73,7 +73,7 @@ func TestNamespaceRestrictions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // before it fails others too
+	t.Cleanup(func() { // otherwise other programs would fail, too
 		if err := os.Chmod("/dev/null", 0o666); err != nil {
 			t.Error(err)
 		}

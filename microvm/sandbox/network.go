@@ -10,38 +10,38 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Network gives VMs their addresses, and connects them. It is safe for concurrent use.
+// Network gives VMs their addresses and connects them. It is safe for concurrent use.
 type Network interface {
-	// Take takes a free address; id is the VM's, for messages.
+	// Take takes a free address; id is the VM's ID, for messages.
 	Take(id string) (wire.Network, error)
 	// Keep marks the address of an adopted VM as taken.
 	Keep(wire.Network)
-	// Release gives an address back. Releasing the zero value has no effect.
+	// Release frees an address. Releasing the zero value has no effect.
 	Release(wire.Network)
-	// Attach sets the network of a VM's spec, for a guest with a kernel of its own. An address can be attached again when
-	// its VM has ended.
+	// Attach sets the network of the spec of a VM that runs its own kernel. An address can be attached again once its
+	// VM has ended.
 	Attach(at wire.Network, spec *vmm.Spec) error
-	// Link gives the network namespace of a process its device eth0, for a pod without a virtual machine. The device
-	// vanishes with the namespace.
+	// Link creates the device eth0 in the network namespace of a process, for a pod without a virtual machine. The
+	// device vanishes with the namespace.
 	Link(at wire.Network, pid int) error
-	// Unlink removes the device that Link has made, if there is one.
+	// Unlink removes the device that Link created, if it exists.
 	Unlink(at wire.Network) error
 }
 
 const guestNIC = "eth0"
 
-// addresses hands out the addresses of a prefix.
+// addresses allocates the addresses of a prefix.
 type addresses struct {
 	prefix  netip.Prefix
 	gateway netip.Addr
-	first   netip.Addr // that a VM may have
+	first   netip.Addr // first address for VMs
 
 	mu    sync.Mutex
 	taken map[netip.Addr]bool
-	last  netip.Addr // the last that was taken
+	last  netip.Addr // the address taken most recently
 }
 
-// newAddresses checks a prefix, whose first address is the gateway's and in which so many more are reserved.
+// newAddresses checks a prefix. Its first address is the gateway's, and the next reserved ones are not for VMs.
 func newAddresses(prefix netip.Prefix, reserved int) (*addresses, error) {
 	prefix = prefix.Masked()
 	if !prefix.Addr().Is4() || prefix.Bits() > 29 {
@@ -55,13 +55,13 @@ func newAddresses(prefix netip.Prefix, reserved int) (*addresses, error) {
 	return a, nil
 }
 
-// take takes the next free address, so that an address that was just released rests for a while.
+// take takes the next free address in turn, so that a released address is not reused at once.
 func (a *addresses) take() (wire.Network, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	next := a.last
 	for range 1 << (32 - a.prefix.Bits()) {
-		if next = next.Next(); !a.prefix.Contains(next.Next()) { // the last one is for broadcasts
+		if next = next.Next(); !a.prefix.Contains(next.Next()) { // the last one is the broadcast address
 			next = a.first
 		}
 		if a.taken[next] {
@@ -102,16 +102,16 @@ func addressOf(n wire.Network) string {
 	return address
 }
 
-// UserMode is QEMU's own network stack, which needs no privileges. Each pod is alone in a network, with an address that
-// no other pod has. It reaches out through the host (TCP and UDP, no ICMP), but not to the host's loopback, and is
-// reached by port-forward only; see vmm.UserNet.
+// UserMode is QEMU's user-mode network stack, which needs no privileges. Each pod is alone in its network, with an
+// address that no other pod has. It reaches other networks through the host (TCP and UDP, no ICMP), but not the
+// host's loopback, and can be reached only by port-forward; see vmm.UserNet.
 type UserMode struct {
 	*addresses
 	dns netip.Addr
 }
 
-// NewUserMode returns a network with the addresses of a prefix. The first is the gateway's, the second that of a name
-// server that asks the host's.
+// NewUserMode returns a network with the addresses of a prefix. The first address is the gateway's; the second is
+// that of a name server that forwards to the host's.
 func NewUserMode(prefix netip.Prefix) (*UserMode, error) {
 	a, err := newAddresses(prefix, 1)
 	if err != nil {
@@ -120,7 +120,7 @@ func NewUserMode(prefix netip.Prefix) (*UserMode, error) {
 	return &UserMode{addresses: a, dns: a.gateway.Next()}, nil
 }
 
-// defaultUserMode has QEMU's own default prefix.
+// defaultUserMode uses QEMU's default prefix.
 func defaultUserMode() *UserMode {
 	u, _ := NewUserMode(netip.MustParsePrefix("10.0.2.0/24")) // the prefix is valid
 	return u
@@ -142,7 +142,7 @@ func (u *UserMode) Attach(_ wire.Network, spec *vmm.Spec) error {
 	return nil
 }
 
-// Link implements Network. Without a network stack for namespaces, the pod has its address and reaches nothing.
+// Link implements Network. Namespaces have no user-mode network stack: the pod has its address but reaches nothing.
 func (u *UserMode) Link(_ wire.Network, pid int) error { return makeVeth("nowhere", pid, pid) }
 
 // Unlink implements Network.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -47,7 +48,7 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	if s.Failure != "" || !s.Pod.Initialized || len(s.Pod.Containers) != 3 {
 		t.Fatalf("%+v", s)
 	}
-	noneOpen(t, h) // the VM is known still, so that nothing of it is left to the garbage collector
+	noneOpen(t, h) // the VM is still referenced, so the garbage collector has not closed its files
 	exits := ""
 	for _, c := range s.Pod.Containers {
 		exits += fmt.Sprintf("%s %s %d %s\n", c.Name, c.Exit.Reason, c.Exit.Code, c.Exit.Message)
@@ -64,7 +65,7 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	}
 }
 
-// sorted ignores the order between standard output and standard error, which are two pipes.
+// sorted removes the order between standard output and standard error, which are two pipes.
 func sorted(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -200,12 +201,13 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	sidecar.Kind = wire.KindSidecar
 	crash := container("crash", "echo run; exit 5")
 	sick := container("sick", "trap 'exit 7' TERM; touch /trapped; while :; do sleep 0.1; done")
-	sick.LivenessProbe = soon(wire.Action{Exec: []string{"sh", "-c", "echo sick; [ ! -e /trapped ]"}}, 2)
+	// Each probe leaves a process behind that keeps its output open.
+	sick.LivenessProbe = soon(wire.Action{Exec: []string{"sh", "-c", "sleep 4713 & echo sick; [ ! -e /trapped ]"}}, 2)
 	hungry := container("hungry", "x=$(dd if=/dev/zero bs=1M count=24 | tr '\\0' 'x'); echo ${#x}")
 	hungry.MemoryBytes = 16 << 20
 	hook := container("hook", "while :; do sleep 0.1; done")
 	hook.PostStart = &wire.Action{Exec: []string{"false"}}
-	grace := 5 * time.Second // for a shell that has not set its trap under emulation
+	grace := 5 * time.Second // for a shell that has not set its trap yet, under emulation
 	if inNamespaces(d) {
 		grace = time.Second
 	}
@@ -247,5 +249,27 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	}
 	if got := log(t, vm, logOptions{Container: "crash", Previous: true}); got != "run\n" {
 		t.Errorf("the crashed run before the last logged %q", got)
+	}
+}
+
+// A second stop shortens the grace period of the first: the guest kills the containers, and says how they ended.
+func TestAStopIsHurried(t *testing.T) { withEachDriver(t, aStopIsHurried) }
+
+func aStopIsHurried(t *testing.T, d vmm.Driver) {
+	h := open(t, Config{Driver: d, HangLimit: 2 * patience}) // only the guest can end its pod in time
+	vm := run(t, h, workload("hurries", wire.Pod{Containers: []wire.Container{
+		container("main", "trap 'echo no' TERM; echo up; while :; do sleep 0.1; done"),
+	}}))
+	awaitLog(t, vm, "main", "up")
+	ctx := within(t)
+	first := make(chan error, 1)
+	go func() { first <- vm.Stop(ctx, time.Hour) }()
+	awaitLog(t, vm, "main", "no")
+	if err := errors.Join(vm.Stop(ctx, time.Second), <-first); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := vm.Status()
+	if exit := s.Pod.Containers[0].Exit; s.Phase != Ended || s.Failure != "" || exit == nil || exit.Code != 137 {
+		t.Errorf("after the stop: %+v", s)
 	}
 }

@@ -12,21 +12,21 @@ import (
 
 // Limits of a session.
 const (
-	// bootLimit is for an emulated guest to boot on a busy host: six at a time took 10 s at most on two busy cores. Of
-	// one that hangs the pod gets another.
+	// bootLimit is the time for an emulated guest to boot on a busy host: six at a time took at most 10 s on two busy
+	// cores. A pod whose guest hangs gets another one.
 	bootLimit  = 2 * time.Minute
 	pingPeriod = 5 * time.Second
-	maxEvents  = 256 // that nobody has taken; the oldest are dropped
+	maxEvents  = 256 // not taken yet; the oldest are dropped
 )
 
-// session is a connection to a guest's agent, over which the host follows the pod.
+// session is a connection to a guest's agent through which the host follows the pod.
 type session struct {
 	vm   *VM
 	conn *wire.Conn
 }
 
-// serveSession connects to the guest and serves the session until it ends. An error means that the VM is unusable, nil
-// that another session may begin.
+// serveSession connects to the guest and serves the session until it ends. An error means that the VM is unusable;
+// nil means that another session may begin.
 func (vm *VM) serveSession(ctx context.Context) error {
 	dialing, cancel := context.WithTimeout(ctx, bootLimit+vm.host.config.HangLimit)
 	defer cancel()
@@ -54,7 +54,7 @@ func (vm *VM) serveSession(ctx context.Context) error {
 	} {
 		work.Go(func() { failed <- task() })
 	}
-	defer func() { _ = conn.Close() }() // before the tasks are awaited
+	defer func() { _ = conn.Close() }() // before waiting for the tasks
 	var protocol *wire.ProtocolError
 	select {
 	case err := <-served:
@@ -72,7 +72,7 @@ func (vm *VM) serveSession(ctx context.Context) error {
 	}
 }
 
-// introduce checks the guest's identity, and hands it its pod unless it has it already.
+// introduce checks the guest's identity and hands it its pod, unless it already has it.
 func (s session) introduce(ctx context.Context) error {
 	vm := s.vm
 	ctx, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit)
@@ -123,11 +123,11 @@ func (s session) followStatus() error {
 	}
 }
 
-// finish ends a VM whose pod has run to its end, since others need its resources.
+// finish ends a VM whose pod has completed, to free its resources.
 func (s session) finish() error {
 	ctx, cancel := context.WithTimeout(s.vm.host.ctx, s.vm.host.config.HangLimit)
 	defer cancel()
-	// A log that cannot be stored in time, as on a full disk, does not change how the pod has ended.
+	// A log that cannot be stored in time, as on a full disk, does not change the pod's result.
 	if err := s.conn.Call(ctx, wire.KindFlush, nil, nil); err != nil && ctx.Err() == nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (s session) finish() error {
 	return wire.ErrClosed
 }
 
-// ping detects a hung agent, corrects the guest's clock and keeps the console log small.
+// ping detects a hung agent, corrects the guest's clock and trims the console log.
 func (s session) ping(ctx context.Context) error {
 	limit := s.vm.host.config.HangLimit
 	for {

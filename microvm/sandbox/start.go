@@ -18,17 +18,17 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// vmRecord is what a later host process needs to know about a VM. It holds nothing of the pod's contents: secrets exist
+// vmRecord is what a later host process needs to know about a VM. It holds none of the pod's contents: secrets exist
 // only in the guest's memory.
 type vmRecord struct {
 	ID           string
 	Grace        time.Duration
-	Containers   []string // names, in the pod's order; then those added while it ran
+	Containers   []string // names, in the pod's order; then those added to the running pod
 	Disks        []string // serials of the disks on the VM's devices
 	Network      wire.Network
-	Lent         bool // the caller took the address and will release it
+	Lent         bool // the caller took the address and releases it
 	FromTemplate bool
-	// Started is set when the pod has been handed to the guest. A VM without it is useless after a restart of the host.
+	// Started is set once the pod has been handed to the guest. A VM without it is useless after a restart of the host.
 	Started bool
 	// Ended is the last status of a VM whose process has ended.
 	Ended *Status
@@ -112,7 +112,7 @@ func (vm *VM) start(ctx context.Context, w Workload) error {
 	return nil
 }
 
-// makeDir makes the state directory. If it may exist already, everything but its logs is removed from it.
+// makeDir creates the state directory. If it may exist already, makeDir removes everything in it except the logs.
 func (vm *VM) makeDir(mayExist bool) error {
 	if err := os.Mkdir(vm.dir, 0o700); err == nil || !mayExist {
 		return err
@@ -132,7 +132,7 @@ func (vm *VM) makeDir(mayExist bool) error {
 	return nil
 }
 
-// takeAddress records the VM's address: the one the caller took for it, that of the VM before it, or a free one.
+// takeAddress records the VM's address: the caller's, that of the VM it replaces, or a free one.
 func (vm *VM) takeAddress(w Workload) (err error) {
 	switch {
 	case w.Place != nil:
@@ -145,7 +145,7 @@ func (vm *VM) takeAddress(w Workload) (err error) {
 	return err
 }
 
-// connect connects the VM to the network in the way that its driver needs.
+// connect connects the VM to the network as its driver requires.
 func (vm *VM) connect(ctx context.Context, spec *vmm.Spec) error {
 	network, at := vm.host.config.Network, vm.record.Network
 	able, err := vm.host.config.Driver.Probe(ctx)
@@ -159,7 +159,7 @@ func (vm *VM) connect(ctx context.Context, spec *vmm.Spec) error {
 	return network.Attach(at, spec)
 }
 
-// podDisks adds the pod's disks to spec: its root disks and, in dir, a scratch disk if it wants one. It returns the
+// podDisks adds the pod's disks to spec: its root disks and, if requested, a scratch disk in dir. It returns the
 // serials of the root disks.
 func podDisks(ctx context.Context, dir string, w Workload, spec *vmm.Spec) (roots []string, err error) {
 	roots = slices.Sorted(maps.Keys(w.Roots))
@@ -179,7 +179,7 @@ func podDisks(ctx context.Context, dir string, w Workload, spec *vmm.Spec) (root
 	return roots, nil
 }
 
-// makeScratch makes an empty ext4 file system in a sparse file, which occupies the host's disk as it is written.
+// makeScratch creates an empty ext4 file system in a sparse file, which uses the host's disk only as it is written.
 func makeScratch(ctx context.Context, path string, size int64) error {
 	mke2fs, err := exec.LookPath("mke2fs")
 	if err != nil {
@@ -193,8 +193,8 @@ func makeScratch(ctx context.Context, path string, size int64) error {
 	if err := os.Truncate(path, size); err != nil {
 		return err
 	}
-	// The disk needs no journal, since it ends with its pod, and its inode tables are not written, since the file is all
-	// zeros.
+	// The disk needs no journal, since it ends with its pod; its inode tables need not be written, since the file is
+	// all zeros.
 	cmd := exec.CommandContext(ctx, mke2fs, "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E",
 		"lazy_itable_init=1,nodiscard,root_owner=0:0", path)
 	if output, err := cmd.CombinedOutput(); err != nil {
@@ -203,8 +203,8 @@ func makeScratch(ctx context.Context, path string, size int64) error {
 	return nil
 }
 
-// makeUnique adds what must be fresh at the moment the guest gets its pod, since a guest from a template shares its
-// clock and randomness with others until then.
+// makeUnique sets what must be fresh when the guest gets its pod: until then, a guest started from a template shares
+// its clock and randomness with others.
 func makeUnique(pod *wire.Pod) {
 	var id [16]byte
 	pod.Entropy = make([]byte, 64)

@@ -12,12 +12,12 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// Sweep ends all VMs of a state directory that no host process uses, and returns how many ran. Until ctx is done, it
-// gives their pods their grace periods. The records stay: to the next host process the VMs are lost.
+// Sweep ends all VMs of a state directory that no host process uses, and returns how many were running. Until ctx is
+// done, it grants their pods their grace periods. The records stay: the next host process sees the VMs as lost.
 func Sweep(ctx context.Context, dir string) (ended int, err error) {
 	vms := filepath.Join(dir, vmsDir)
 	if _, err := os.Stat(vms); errors.Is(err, os.ErrNotExist) {
-		return 0, nil // there were never any
+		return 0, nil // there have never been any
 	}
 	defer func() {
 		if err != nil {
@@ -63,7 +63,7 @@ func stopAll(ctx context.Context, dir string) (int, error) {
 	return int(ended.Load()), h.Close()
 }
 
-// stopWithin ends the pod within its grace period, and then the VM.
+// stopWithin ends the pod within its grace period, and then ends the VM.
 func (vm *VM) stopWithin(ctx context.Context) {
 	reaching, cancel := context.WithTimeout(ctx, vm.host.config.HangLimit)
 	defer cancel()

@@ -32,7 +32,7 @@ func sweptPodsHaveTheirGrace(t *testing.T, d vmm.Driver) {
 	}
 }
 
-// An adopted pod gets its grace period, too, when it is stopped before there is a session with its guest.
+// An adopted pod gets its grace period, too, if it is stopped before there is a session with its guest.
 func TestAdoptedPodsGetGrace(t *testing.T) { withEachDriver(t, podsTakenUpHaveTheirGrace) }
 
 func podsTakenUpHaveTheirGrace(t *testing.T, d vmm.Driver) {

@@ -17,7 +17,7 @@ import (
 
 // Stored is a line of a container's log, or a part of a long one.
 type Stored struct {
-	// Nanos is its time. Within a pod all lines have different times, and later lines have later ones.
+	// Nanos is its time. Times are unique within a pod and increase from line to line.
 	Nanos   int64
 	Stderr  bool
 	Partial bool // the next one of the same stream continues the line
@@ -53,23 +53,23 @@ func parseStored(b []byte) (Stored, bool) {
 	}, true
 }
 
-// Tail reads a container's log through all its runs, from the oldest line that is stored. It never holds up the writer:
-// lines that are removed before they were read are counted. It is for one goroutine at a time.
+// Tail reads a container's log across all its runs, from the oldest stored line. It never blocks the writer: lines
+// removed before they were read are counted. It must not be used concurrently.
 type Tail struct {
 	logs      *Logs
 	container string
-	after     int64 // lines up to this time are left out
+	after     int64 // lines up to this time are skipped
 
 	// Guarded by logs.mu.
 	file   *os.File // nil: open the next one
-	at     int      // rank of the file, or of the one read before; -1 before any
-	offset int64    // of the first byte that has not been read
+	at     int      // rank of the file, or of the previous one; -1 at the start
+	offset int64    // of the first unread byte
 	lost   int64
 
-	lines [][]byte // read, and not returned yet
+	lines [][]byte // read but not returned yet
 }
 
-// Tail returns a reader of a container's log, from the first line after a time; 0 is the oldest. The caller closes it.
+// Tail returns a reader of a container's log that starts after a time; 0 means the oldest line. The caller closes it.
 func (l *Logs) Tail(container string, after int64) (*Tail, error) {
 	if !slices.Contains(l.names, container) {
 		return nil, fmt.Errorf("the pod has no container %q", container)
@@ -81,7 +81,7 @@ func (l *Logs) Tail(container string, after int64) (*Tail, error) {
 	return t, nil
 }
 
-// Close ends the reading.
+// Close stops reading.
 func (t *Tail) Close() {
 	t.logs.mu.Lock()
 	defer t.logs.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Tail) Lost() int64 {
 	return t.lost
 }
 
-// Next returns the next line, and false if there is none now.
+// Next returns the next line, or false if there is none yet.
 func (t *Tail) Next() (Stored, bool, error) {
 	for {
 		for len(t.lines) > 0 {
@@ -112,10 +112,10 @@ func (t *Tail) Next() (Stored, bool, error) {
 	}
 }
 
-// tailChunk is how much is read at once: several of the longest lines.
+// tailChunk is the size of a read: several of the longest lines.
 const tailChunk = 64 << 10
 
-// read fills lines. It returns false if there is nothing more.
+// read fills lines. It returns false if there is nothing more to read.
 func (t *Tail) read() (bool, error) {
 	t.logs.mu.Lock()
 	defer t.logs.mu.Unlock()
@@ -132,7 +132,7 @@ func (t *Tail) read() (bool, error) {
 		}
 		whole := bytes.LastIndexByte(b[:n], '\n') + 1
 		if whole == 0 && n == len(b) {
-			whole = n // not a line that Logs wrote: skip it
+			whole = n // no line that Logs wrote: skip it
 		}
 		if whole > 0 {
 			t.offset += int64(whole)
@@ -142,7 +142,7 @@ func (t *Tail) read() (bool, error) {
 		if _, more, err := t.next(); !more || err != nil {
 			return false, err
 		}
-		t.closeFile() // its end, and another one follows
+		t.closeFile() // at its end, and another file follows
 	}
 }
 
@@ -154,7 +154,7 @@ func (t *Tail) closeFile() {
 	}
 }
 
-// open opens the oldest file that has not been read. logs.mu is held.
+// open opens the oldest unread file. logs.mu is held.
 func (t *Tail) open() (bool, error) {
 	p, found, err := t.next()
 	if !found || err != nil {
@@ -167,7 +167,7 @@ func (t *Tail) open() (bool, error) {
 	return true, nil
 }
 
-// next returns the oldest file after the one that is, or was, being read. logs.mu is held.
+// next returns the file after the one that is being, or was last, read. logs.mu is held.
 func (t *Tail) next() (part, bool, error) {
 	parts, err := t.logs.parts(t.container)
 	i := slices.IndexFunc(parts, func(p part) bool { return p.rank > t.at })
@@ -177,8 +177,8 @@ func (t *Tail) next() (part, bool, error) {
 	return parts[i], true, nil
 }
 
-// part is one file of a container's log. Later files have higher ranks: for each run the rotated file's, and then that
-// of the file being written.
+// part is one file of a container's log. Later files have higher ranks; in each run, the rotated file comes before
+// the one being written.
 type part struct {
 	path string
 	rank int
@@ -212,29 +212,30 @@ func (l *Logs) parts(container string) ([]part, error) {
 	return all, nil
 }
 
-// forget makes the tails of a container count the unread lines of a file that is about to be removed. l.mu is held.
+// forget makes the tails of a container count the unread lines of a file that is about to be removed, and skip the
+// file. l.mu is held.
 func (l *Logs) forget(container string, run uint32, old bool) {
 	path, r := l.path(container, run), rank(run, old)
 	if old {
 		path += oldSuffix
 	}
 	for _, t := range l.tails {
-		from := int64(0)
 		switch {
 		case t.container != container || t.at > r || t.at == r && t.file == nil:
 			continue
-		case t.at == r:
-			from = t.offset
+		case t.at < r: // it goes on where it is, perhaps in an earlier run
+			t.lost += linesAfter(path, 0, t.after)
+			continue
 		}
-		t.lost += linesAfter(path, from, t.after)
+		t.lost += linesAfter(path, t.offset, t.after)
 		t.closeFile()
-		if t.at = r; old {
-			t.at-- // another file will have its name
+		if old {
+			t.at-- // another file will get its name
 		}
 	}
 }
 
-// linesAfter counts the whole lines of a file, from an offset, that are newer than a time.
+// linesAfter counts the complete lines of a file, from an offset, that are newer than a time.
 func linesAfter(path string, offset, after int64) (n int64) {
 	b, err := os.ReadFile(path)
 	if err != nil || offset >= int64(len(b)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// say stores lines of a run, each with its number, which is also its time.
+// say stores lines of a run, each with its number, which is also its timestamp.
 func say(t *testing.T, l *Logs, run uint32, from, to int64, size int) {
 	t.Helper()
 	for n := from; n <= to; n++ {
@@ -31,7 +31,7 @@ func tail(t *testing.T, l *Logs, after int64) *Tail {
 	return reader
 }
 
-// hear reads all lines there are, and checks their numbers.
+// hear reads all available lines, and checks their numbers.
 func hear(t *testing.T, tail *Tail, from, to int64) {
 	t.Helper()
 	for want := from; ; want++ {
@@ -69,7 +69,7 @@ func TestTailReadsAllRuns(t *testing.T) {
 	hear(t, late, 1004, 1005)
 }
 
-// A log file holds 10 MiB, and two are kept: of 32 MiB some have been removed.
+// A log file holds 10 MiB, and two are kept: some of 32 MiB have been removed.
 func TestTailCountsRotatedLines(t *testing.T) {
 	const all = 32 << 20 / wire.MaxLogLine
 	l := newLogs(t.TempDir(), []string{"app"})
@@ -100,7 +100,7 @@ func TestTailCountsRotatedLines(t *testing.T) {
 	for name, tail := range map[string]*Tail{"slow": slow, "late": late, "skips": skips} {
 		got, lost := count(tail), tail.Lost()
 		if name == "late" {
-			lost-- // the first line of all, which the others have read or do not want
+			lost-- // the very first line, which the others have read or skip
 		}
 		if lost == 0 || got+lost != all {
 			t.Errorf("%s: %d lines read and %d lost, want %d together", name, got, lost, all)
@@ -112,7 +112,7 @@ func TestTailCountsRotatedLines(t *testing.T) {
 	}
 }
 
-// The guest numbers the runs. No matter how it does that, two are kept.
+// The guest numbers the runs. However it numbers them, two are kept.
 func TestTwoRunsAreKept(t *testing.T) {
 	l := newLogs(t.TempDir(), []string{"app"})
 	kept := func() string {
@@ -142,11 +142,34 @@ func TestTailCountsLinesOfRemovedRuns(t *testing.T) {
 	l := newLogs(t.TempDir(), []string{"app"})
 	reader := tail(t, l, 0)
 	defer reader.Close()
-	for run := range uint32(5) { // of which the last two stay
+	for run := range uint32(5) { // the last two are kept
 		say(t, l, run, int64(run)*10+1, int64(run)*10+10, 10)
 	}
 	hear(t, reader, 31, 50)
 	if reader.Lost() != 30 {
 		t.Errorf("%d lost, want 30", reader.Lost())
+	}
+}
+
+// The log of a new run is rotated while the log of the run before it is being read, which is read to its end.
+func TestTailReadsPreviousRunDespiteRotation(t *testing.T) {
+	const before, of = 2000, 32 << 20 / wire.MaxLogLine // lines of the two runs
+	l := newLogs(t.TempDir(), []string{"app"})
+	reader := tail(t, l, 0)
+	defer reader.Close()
+	say(t, l, 0, 1, before, 100)
+	if s, ok, err := reader.Next(); !ok || err != nil || s.Nanos != 1 {
+		t.Fatalf("first: %+v %v %v", s, ok, err)
+	}
+	say(t, l, 1, before+1, before+of, wire.MaxLogLine-10)
+	for want := int64(2); want <= before; want++ {
+		if s, ok, err := reader.Next(); !ok || err != nil || s.Nanos != want {
+			t.Fatalf("got line %d, %v %v, want %d of the previous run", s.Nanos, ok, err, want)
+		}
+	}
+	lost := reader.Lost()
+	hear(t, reader, before+lost+1, before+of)
+	if lost == 0 || reader.Lost() != lost {
+		t.Errorf("%d lost, then %d", lost, reader.Lost())
 	}
 }

@@ -34,7 +34,7 @@ func greeting(t *testing.T, address string) (port int, callers func() int) {
 	return l.Addr().(*net.TCPAddr).Port, func() int { return len(called) }
 }
 
-// outside returns an address of this computer that is not loopback's; "" if it has none.
+// outside returns a non-loopback address of this computer, "" if it has none.
 func outside(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -50,9 +50,9 @@ func outside(t *testing.T) string {
 	return ""
 }
 
-// A pod without a network of its own, as of a host that is not root, does not reach what listens on the host's
-// loopback: not by its gateway, its name server or any other address of its network, and not by loopback's own when
-// it sends such packets out, as a pod with all rights can. It reaches others.
+// A pod without a network of its own, as on a host without root, does not reach what listens on the host's loopback:
+// not through its gateway, its name server or any other address of its network, and not at loopback addresses that it
+// sends out, as a pod with all rights can. It reaches other addresses.
 func TestGuestsInUserModeDoNotReachLoopback(t *testing.T) {
 	h := open(t, Config{Driver: driver(t)})
 	inside, seen := greeting(t, "127.0.0.1")
@@ -66,7 +66,7 @@ echo "by $gateway, $name"
 		script += fmt.Sprintf("try %s %d & ", at, inside)
 	}
 	script += "wait; } | sort\n"
-	// The guest's own loopback gives up its address, which is sent out instead.
+	// The guest's own loopback interface gives up its address, which is then routed out.
 	script += fmt.Sprintf(`echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet
 ip addr del 127.0.0.1/8 dev lo; ip route add 127.0.0.0/8 via $gateway && echo "sends loopback out"
 try 127.0.0.1 %d

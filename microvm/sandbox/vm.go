@@ -31,17 +31,17 @@ type Status struct {
 }
 
 // VM is a pod in its virtual machine, or in its namespaces. Its parts are embedded: Guest talks to the guest's agent,
-// Logs stores what the containers log.
+// Logs stores the containers' logs.
 type VM struct {
 	Guest
 	*Logs
 	host    *Host
 	dir     string
-	process *vmm.Process // nil if it had ended before this host process adopted the VM
-	pending *wire.Pod    // to be handed to the guest; nil once it has been
+	process *vmm.Process // nil if it ended before this host process adopted the VM
+	pending *wire.Pod    // pod to hand to the guest; nil afterwards
 	lost    bool
-	adding  sync.Mutex // one container at a time
-	// unmounted are the devices of disks that the guest has not mounted, by serial; guarded by adding.
+	adding  sync.Mutex // serialises Add
+	// unmounted are the devices of disks that the guest has not mounted yet, by serial; guarded by adding.
 	unmounted map[string]string
 
 	mu       sync.Mutex
@@ -62,7 +62,8 @@ func newVM(h *Host, dir string, r vmRecord) *VM {
 // ID returns the ID of the VM's Workload.
 func (vm *VM) ID() string { return vm.record.ID }
 
-// Lost reports whether the VM ended while no host process ran, as by a reboot of the host: nobody knows how.
+// Lost reports whether the VM ended while no host process was running, as in a reboot of the host, so that its
+// outcome is unknown.
 func (vm *VM) Lost() bool { return vm.lost }
 
 // Status returns the VM's status and a channel that is closed when it changes.
@@ -86,7 +87,7 @@ func (vm *VM) TakeEvents() []wire.Event {
 // Ended returns a channel that is closed when the VM has ended.
 func (vm *VM) Ended() <-chan struct{} { return vm.ended }
 
-// update changes the status and notifies those who wait for a change.
+// update changes the status and notifies the waiters.
 func (vm *VM) update(change func()) {
 	vm.mu.Lock()
 	defer vm.mu.Unlock()
@@ -95,8 +96,8 @@ func (vm *VM) update(change func()) {
 	vm.changed = make(chan struct{})
 }
 
-// exitLimit is how long the process of a VM whose session failed may take to exit by itself, so that the failure is
-// not blamed on the session.
+// exitLimit is how long the process of a VM whose session failed may take to exit on its own; the failure is then
+// attributed to the exit, not to the session.
 const exitLimit = time.Second
 
 // supervise keeps a session with the guest until the VM ends or the host is closed.
@@ -121,8 +122,8 @@ func (vm *VM) supervise() {
 	vm.end(failure.Error())
 }
 
-// end records the end of the VM. Containers that were running are reported as a kubelet reports containers whose fate
-// it cannot know.
+// end records the end of the VM. It reports containers that were running as a kubelet reports containers whose
+// outcome it cannot know.
 func (vm *VM) end(failure string) {
 	vm.update(func() {
 		if isClosed(vm.ended) {
@@ -140,7 +141,7 @@ func (vm *VM) end(failure string) {
 		vm.pending = nil
 		for i := range vm.status.Pod.Containers {
 			c := &vm.status.Pod.Containers[i]
-			neverRuns := vm.status.Pod.Done && c.State == wire.Waiting && c.LastExit == nil // as the guest has said
+			neverRuns := vm.status.Pod.Done && c.State == wire.Waiting && c.LastExit == nil // as the guest reported
 			if c.State == wire.Terminated || neverRuns {
 				continue
 			}
@@ -152,20 +153,20 @@ func (vm *VM) end(failure string) {
 		ended := vm.status
 		vm.record.Ended = &ended
 		if !vm.host.config.sweeping {
-			_ = vm.record.save(vm.dir) // at worst a later process records the end again
+			_ = vm.record.save(vm.dir) // at worst, a later process records the end again
 		}
 	})
 }
 
-// Stop ends the pod within the grace period (negative: the pod's own), and then the VM. The VM keeps its status and
-// logs until it is removed. If ctx ends first, the VM is left as it is, and its pod continues to end.
+// Stop ends the pod within the grace period (negative: the pod's own), and then ends the VM. The VM keeps its status
+// and logs until it is removed. If ctx ends first, Stop leaves the VM running, and its pod continues to terminate.
 func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	if grace < 0 {
 		grace = vm.record.Grace
 	}
 	vm.mu.Lock()
 	vm.stopping = true
-	started := vm.record.Started // otherwise there are no containers to end
+	started := vm.record.Started // if not, there are no containers to end
 	vm.mu.Unlock()
 	if vm.process == nil {
 		return nil
@@ -192,7 +193,7 @@ func (vm *VM) Stop(ctx context.Context, grace time.Duration) error {
 	}
 }
 
-// stopPod asks the guest to end its pod, and waits until the session has received the last status, which ends the VM
+// stopPod tells the guest to end its pod, and waits until the session has received the last status, which ends the VM
 // (session.finish).
 func (vm *VM) stopPod(ctx context.Context, conn *wire.Conn, grace time.Duration) {
 	if err := conn.Call(ctx, wire.KindStop, wire.Stop{Grace: grace}, nil); err != nil {
@@ -204,12 +205,12 @@ func (vm *VM) stopPod(ctx context.Context, conn *wire.Conn, grace time.Duration)
 	}
 }
 
-// Remove ends the VM if it still runs, and removes all traces of it.
+// Remove ends the VM if it is still running, and removes all traces of it.
 func (vm *VM) Remove() {
 	if vm.process != nil {
 		vm.process.Kill()
 	}
-	select { // end writes to the directory, also for a VM that had ended before
+	select { // end writes to the directory, even if the VM ended earlier
 	case <-vm.ended:
 	case <-vm.host.ctx.Done():
 	}

@@ -16,16 +16,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// api writes pods, their Nodes and NodeClaims, and reads back what it wrote before the cache does.
+// api writes pods, their Nodes and NodeClaims. Reads of pods include its own writes that the cache has not seen yet.
 type api struct {
 	o     *Options
 	wrote mutationcache.Cache[*corev1.Pod]
 }
 
-// latest returns a copy of a pod from the cache, or of what was written since.
+// latest returns a copy of the newest state of a pod: the given one, from the cache, or a later write.
 func (a *api) latest(pod *corev1.Pod) *corev1.Pod { return a.wrote.Newest(pod).DeepCopy() }
 
-// patchPod writes a pod's status where it differs from before. A pod that is gone is no error.
+// patchPod writes the changes to a pod's status since before. A pod that is gone is not an error.
 func (a *api) patchPod(ctx context.Context, before, pod *corev1.Pod) error {
 	err := a.o.Client.Status().Patch(ctx, pod, client.StrategicMergeFrom(before))
 	if err != nil {
@@ -35,7 +35,7 @@ func (a *api) patchPod(ctx context.Context, before, pod *corev1.Pod) error {
 	return nil
 }
 
-// deletePod removes a pod from the API, as a kubelet does when nothing of it runs any more.
+// deletePod removes a pod from the API, as a kubelet does once none of its containers run.
 func (a *api) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	err := a.o.Client.Delete(ctx, pod.DeepCopy(), client.GracePeriodSeconds(0), client.Preconditions{UID: &pod.UID})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -53,7 +53,7 @@ func (a *api) deleteClaim(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// setCondition sets a condition of a pod. Its transition time stays if its status does.
+// setCondition sets a condition of a pod. It keeps the transition time if the condition's status does not change.
 func setCondition(pod *corev1.Pod, c corev1.PodCondition, now metav1.Time) {
 	c.LastTransitionTime = now
 	have := conditions.OfPod(pod, c.Type)

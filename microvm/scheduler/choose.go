@@ -13,15 +13,15 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// candidate is a host and what is reserved on it.
+// candidate is a host and what is already reserved on it.
 type candidate struct {
 	microvm.Description
 	used fargate.Size
 	pods int
 }
 
-// choose returns the host for a pod: among the hosts that fit, the one with the largest share of its memory left; the
-// first by name if several are equal. If no host fits, why says what is wrong with each.
+// choose returns the host for a pod: of the hosts that fit, the one with the largest share of its memory left, ties
+// by name. If no host fits, why gives the reason of each.
 func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size fargate.Size) (name,
 	why string,
 ) {
@@ -55,7 +55,7 @@ func choose(hosts []candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Po
 const noCapacity = "Fargate capacity is unavailable at this time. Please try again later or in a different " +
 	"availability zone"
 
-// freeShare returns the share of its memory that a host has left after one more microVM, in millionths.
+// freeShare returns the share of its memory that a host has left after adding a microVM, in millionths.
 func (c *candidate) freeShare(size fargate.Size) int64 {
 	left := c.Capacity.MemoryBytes - c.used.MemoryBytes - size.MemoryBytes
 	return int64(float64(left) / float64(c.Capacity.MemoryBytes) * 1e6)
@@ -67,25 +67,25 @@ func unfit(h candidate, spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, size
 		return "it is not ready: " + h.Message
 	}
 	if h.Unschedulable {
-		return "it takes no more pods (spec.unschedulable)"
+		return "it is cordoned (spec.unschedulable)"
 	}
 	if why := wrongEngine(h.Engine, spec.Engine); why != "" {
 		return why
 	}
 	if !allows(pod, []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone}, h.Zone) {
-		return fmt.Sprintf("the pod asks for another zone than %q", h.Zone)
+		return fmt.Sprintf("the pod requires another zone than %q", h.Zone)
 	}
 	if !allows(pod, []string{corev1.LabelArchStable}, h.Arch) {
-		return "the pod asks for another architecture than " + h.Arch
+		return "the pod requires another architecture than " + h.Arch
 	}
 	switch free := h.Capacity.MilliCPU - h.used.MilliCPU; {
 	case free < size.MilliCPU:
-		return fmt.Sprintf("%dm CPU are free, the pod gets %dm", max(free, 0), size.MilliCPU)
+		return fmt.Sprintf("it has %dm of CPU left, the pod needs %dm", max(free, 0), size.MilliCPU)
 	case h.Capacity.MemoryBytes-h.used.MemoryBytes < size.MemoryBytes:
-		return fmt.Sprintf("%dMi memory are free, the pod gets %dMi", max(h.Capacity.MemoryBytes-h.used.MemoryBytes, 0)>>20,
-			size.MemoryBytes>>20)
+		return fmt.Sprintf("it has %dMi of memory left, the pod needs %dMi",
+			max(h.Capacity.MemoryBytes-h.used.MemoryBytes, 0)>>20, size.MemoryBytes>>20)
 	case h.MaxPods > 0 && h.pods >= h.MaxPods:
-		return fmt.Sprintf("it has %d pods, as many as it may", h.pods)
+		return fmt.Sprintf("it already has %d pods, its maximum", h.pods)
 	}
 	return ""
 }
@@ -99,16 +99,16 @@ func wrongEngine(have string, want v1alpha1.Engine) string {
 			return "it has no virtual machines, and the profile does not ask for engine Namespace"
 		}
 	case have != string(want) && want == v1alpha1.EngineNamespace:
-		return fmt.Sprintf("it has virtual machines (%s), the profile asks for none: leave spec.engine out, or start the "+
-			"host with --engine namespace", have)
+		return fmt.Sprintf("its engine is %s, the profile requests Namespace: leave spec.engine out, or start the host "+
+			"with --engine namespace", have)
 	case have != string(want):
-		return fmt.Sprintf("its engine is %s, the profile asks for %s", have, want)
+		return fmt.Sprintf("its engine is %s, the profile requests %s", have, want)
 	}
 	return ""
 }
 
-// allows reports whether nodeSelector and required node affinity of a pod allow a value of any of these labels, which
-// are synonyms. Like Fargate, it ignores all other terms.
+// allows reports whether a pod's nodeSelector and required node affinity allow a value of these labels, which are
+// synonyms. Like Fargate, it ignores all other terms.
 func allows(pod *corev1.Pod, keys []string, value string) bool {
 	for _, key := range keys {
 		if want, ok := pod.Spec.NodeSelector[key]; ok && want != value {

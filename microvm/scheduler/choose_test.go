@@ -75,18 +75,18 @@ func TestWhereAPodGoes(t *testing.T) {
 			[]candidate{host("a", 4, 8, used(4, 0))},
 			v1alpha1.FargateProfileSpec{},
 			nil,
-			"", noCapacity + " (a: 0m CPU are free, the pod gets 1000m)",
+			"", noCapacity + " (a: it has 0m of CPU left, the pod needs 1000m)",
 		},
 		"no memory": {
 			[]candidate{host("a", 4, 8, used(0, 7))},
 			v1alpha1.FargateProfileSpec{},
 			nil,
-			"", "a: 1024Mi memory are free, the pod gets 2048Mi",
+			"", "a: it has 1024Mi of memory left, the pod needs 2048Mi",
 		},
 		"as many pods as it may have": {
 			[]candidate{host("a", 4, 8, func(c *candidate) { c.pods = 10 })},
 			v1alpha1.FargateProfileSpec{},
-			nil, "", "it has 10 pods, as many as it may",
+			nil, "", "it already has 10 pods, its maximum",
 		},
 		"a host that is lost": {
 			[]candidate{host("a", 4, 8,
@@ -104,7 +104,7 @@ func TestWhereAPodGoes(t *testing.T) {
 			[]candidate{host("a", 4, 8, nil)},
 			v1alpha1.FargateProfileSpec{},
 			zoned("z2"),
-			"", `the pod asks for another zone than "z1"`,
+			"", `the pod requires another zone than "z1"`,
 		},
 		"the zone of an affinity alone": {
 			[]candidate{host("a", 4, 8, nil), host("b", 4, 8, inZone("z2"))},
@@ -134,7 +134,7 @@ func TestWhereAPodGoes(t *testing.T) {
 		"KVM where it has to be": {
 			[]candidate{host("a", 4, 8, engine("TCG"))},
 			v1alpha1.FargateProfileSpec{Engine: v1alpha1.EngineKVM},
-			nil, "", "its engine is TCG, the profile asks for KVM",
+			nil, "", "its engine is TCG, the profile requests KVM",
 		},
 		"many hosts are not all listed": {
 			[]candidate{

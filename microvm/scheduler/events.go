@@ -18,15 +18,15 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// byProfile is the cache's index of pods by profile. The value ours, which cannot be the name of a profile, finds all
-// pods of fargate-scheduler.
+// byProfile is the cache's index of pods by profile. The value ours, which cannot be a profile's name, finds all pods
+// of fargate-scheduler.
 const (
 	byProfile = "nodeless.sh/fargate-profile"
 	ours      = "*"
 )
 
-// watch registers the index and the event handlers. A handler gets an object's states before and after a change, nil
-// where the object does not exist.
+// watch registers the index and the event handlers. A handler gets an object's states before and after a change; nil
+// means that the object did not or does not exist.
 func (s *Scheduler) watch(ctx context.Context) error {
 	err := s.o.Cache.IndexField(ctx, &corev1.Pod{}, byProfile, func(o client.Object) []string {
 		pod, ok := o.(*corev1.Pod)
@@ -56,7 +56,7 @@ func (s *Scheduler) watch(ctx context.Context) error {
 	return nil
 }
 
-// newest returns the newest state of an object: the last one if it is gone.
+// newest returns the newest state of an object: its last one if it is gone.
 func newest(old, now client.Object) client.Object {
 	if now == nil {
 		return old
@@ -64,7 +64,8 @@ func newest(old, now client.Object) client.Object {
 	return now
 }
 
-// podUID returns the UID of the pod that a NodeClaim or Node is for, "" if it is not one of ours.
+// podUID returns the UID of the pod to which a NodeClaim or Node belongs, "" if the object is not
+// fargate-scheduler's.
 func podUID(o client.Object) types.UID { return types.UID(o.GetLabels()[labelPod]) }
 
 func (s *Scheduler) podChanged(old, now client.Object) {
@@ -77,7 +78,7 @@ func (s *Scheduler) podChanged(old, now client.Object) {
 		s.pods.update(pod.UID, func(p *record) { p.key = key })
 	} else {
 		s.api.wrote.Forget(pod.UID)
-		if s.pods.podGone(pod.UID) { // its NodeClaim is deleted by UID, since another pod may have the name
+		if s.pods.podGone(pod.UID) { // delete its NodeClaim by UID: another pod may have the name
 			s.work.add(string(pod.UID))
 		}
 	}
@@ -112,10 +113,10 @@ func (s *Scheduler) nodeChanged(old, now client.Object) {
 	s.work.addPod(uid)
 }
 
-// profileChanged queues the waiting pods of a profile whose spec changes, which Fargate never does.
+// profileChanged queues the waiting pods of a profile whose spec has changed. Fargate's profiles never change.
 func (s *Scheduler) profileChanged(old, now client.Object) {
 	if old != nil && now != nil && old.GetGeneration() == now.GetGeneration() {
-		return // a change of the status
+		return // only the status changed
 	}
 	name := newest(old, now).GetName()
 	s.work.addProfile(name)
@@ -132,7 +133,7 @@ func (s *Scheduler) volumeChanged(old, now client.Object) {
 	s.work.addWaiting(func(pod *corev1.Pod) bool { return len(pod.Spec.Volumes) > 0 })
 }
 
-// hostChanged is called by hosts when a microVM changes, and with "" when a host changes.
+// hostChanged is called by hosts with the ID of a microVM that changes, and with "" when a host changes.
 func (s *Scheduler) hostChanged(id string) {
 	if id != "" {
 		s.work.addPod(podOf(id))
@@ -143,15 +144,15 @@ func (s *Scheduler) hostChanged(id string) {
 	s.work.addProfiles()
 }
 
-// work queues the pods and profiles to look at. Nothing is queued before Run: a replica that stands by would otherwise
-// collect the name of every pod there ever was.
+// work queues the pods and profiles to process. It queues nothing before Run, since a standby replica would otherwise
+// collect the name of every pod that ever existed.
 type work struct {
 	o       *Options
 	records *records
 	leads   atomic.Bool // Run was called
 
 	pods     *workqueue.Queue // as namespace/name; the UID of a pod that is gone
-	profiles *workqueue.Queue // names of profiles whose status may have changed
+	profiles *workqueue.Queue // as namespace/name, or the UID of a pod that is gone
 }
 
 func newWork(o *Options, pods *records) *work {
@@ -161,7 +162,7 @@ func newWork(o *Options, pods *records) *work {
 	}
 }
 
-// add queues a key of a pod.
+// add queues a pod by its key.
 func (w *work) add(key string) {
 	if w.leads.Load() {
 		w.pods.Add(key)
@@ -175,7 +176,7 @@ func (w *work) addPod(uid types.UID) {
 	}
 }
 
-// addWaiting queues the pods that wait for a host: all, or those for which want is true.
+// addWaiting queues the pods that wait for a host: all of them, or those for which want is true.
 func (w *work) addWaiting(want func(*corev1.Pod) bool) {
 	for _, p := range w.records.each(func(p record) bool { return p.waiting }) {
 		pod := &corev1.Pod{}
@@ -189,7 +190,7 @@ func (w *work) addWaiting(want func(*corev1.Pod) bool) {
 	}
 }
 
-// profilePause is how long changes to a profile's pods are gathered before its status is written.
+// profilePause is how long changes to a profile's pods are batched before its status is written.
 const profilePause = 250 * time.Millisecond
 
 func (w *work) addProfile(name string) {

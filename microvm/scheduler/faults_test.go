@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
@@ -47,8 +48,8 @@ func TestPodsOfALostHostGoElsewhere(t *testing.T) {
 	w.empty(t, first, second)
 }
 
-// A process continues what another one began: microVMs are started once, and pods created or deleted meanwhile are
-// noticed.
+// A process continues what another one has begun: microVMs are started once, and pods created or deleted meanwhile
+// are noticed.
 func TestAnotherProcessTakesOver(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.5.1")
 	one := w.controller(t, h)
@@ -57,12 +58,24 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 	w.create(t, goes)
 	w.pods(t, "both run", 2, runs)
 	one.Stop()
-	if err := w.Client.Delete(t.Context(), goes); err != nil { // it ends when somebody is there
+	if err := w.Client.Delete(t.Context(), goes); err != nil { // it ends once a controller runs
+		t.Fatal(err)
+	}
+	node := w.nodeOf(t, stays)
+	conditions.OfNode(node, corev1.NodeReady).Status = corev1.ConditionUnknown
+	conditions.OfNode(node, corev1.NodeReady).Reason = "HostLost"
+	if err := w.Client.Status().Update(t.Context(), node); err != nil { // the first process ended before the host was back
 		t.Fatal(err)
 	}
 	starts := h.starts
 	w.controller(t, h)
 	w.create(t, w.pod("comes", "100m"))
+	planetest.Eventually(t, "the Node of the pod that stays is ready", func(context.Context) error {
+		if c := conditions.OfNode(w.nodeOf(t, stays), corev1.NodeReady); c.Status != corev1.ConditionTrue {
+			return fmt.Errorf("it is %s: %s", c.Status, c.Reason)
+		}
+		return nil
+	})
 	for _, p := range w.pods(t, "one stayed, one came", 2, runs) {
 		if p.Name == "goes" {
 			t.Error("the pod that was deleted is there")
@@ -83,6 +96,19 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 		}
 	}
 	w.empty(t, h)
+}
+
+// nodeOf returns the Node of a pod that runs.
+func (w *state) nodeOf(t *testing.T, pod *corev1.Pod) *corev1.Node {
+	t.Helper()
+	node := &corev1.Node{}
+	if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Client.Get(t.Context(), client.ObjectKey{Name: pod.Spec.NodeName}, node); err != nil {
+		t.Fatal(err)
+	}
+	return node
 }
 
 func TestHowPodsEnd(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// memoryHost is a host whose microVMs are only noted: their containers run from the moment they are started until
+// memoryHost is a host whose microVMs are only recorded: their containers run from the moment they are started until
 // they are stopped.
 type memoryHost struct {
 	mu      sync.Mutex
@@ -22,7 +22,7 @@ type memoryHost struct {
 	vms     map[string]*memoryVM
 	next    netip.Addr
 	changed func(string)
-	broken  error // what Start says
+	broken  error // the error of Start
 	starts  int
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// hostMonitor follows whether hosts are ready. The Nodes of a lost host become unknown; when its grace is over, its
-// pods are given up.
+// hostMonitor tracks whether hosts are ready. It marks the Nodes of a lost host as unknown and, once HostGrace has
+// passed, gives up the host's pods.
 type hostMonitor struct {
 	o     *Options
 	pods  *records
@@ -24,10 +24,10 @@ type hostMonitor struct {
 	api   *api
 	nodes *nodes
 	work  *work
-	news  signal.Signal // a host may have been lost or come back
+	news  signal.Signal // a host may have been lost or recovered
 }
 
-// pollInterval is the interval at which hosts are checked that report nothing.
+// pollInterval is the maximum interval between checks of a host that sends no news.
 const pollInterval = 5 * time.Second
 
 func (m *hostMonitor) run(ctx context.Context) {
@@ -41,7 +41,8 @@ func (m *hostMonitor) run(ctx context.Context) {
 	}
 }
 
-// check compares a host's readiness with what its Nodes say.
+// check makes a host's Nodes as ready as the host. It reads them each time: an earlier process may have left them
+// unknown, and a write may have failed.
 func (m *hostMonitor) check(ctx context.Context, name string, d microvm.Description) error {
 	if d.Starting {
 		return nil
@@ -49,12 +50,9 @@ func (m *hostMonitor) check(ctx context.Context, name string, d microvm.Descript
 	lostSince, news := m.hosts.observe(name, d.Ready)
 	if news {
 		m.work.addProfiles()
-	}
-	switch {
-	case d.Ready && !news:
-		return nil
-	case d.Ready:
-		m.work.addWaiting(nil)
+		if d.Ready {
+			m.work.addWaiting(nil)
+		}
 	}
 	why := fmt.Sprintf("host %s is lost: %s", name, d.Message)
 	var failed []error
@@ -67,7 +65,7 @@ func (m *hostMonitor) check(ctx context.Context, name string, d microvm.Descript
 	return errors.Join(failed...)
 }
 
-// giveUp deletes a pod whose host is lost, so that its owner creates another: nobody is left to stop it.
+// giveUp deletes a pod whose host is lost, so that its owner creates another: no host is left to stop the pod.
 func (m *hostMonitor) giveUp(ctx context.Context, uid types.UID, why string) error {
 	var failed []error
 	if key := m.pods.get(uid).key; key != (types.NamespacedName{}) {

@@ -11,11 +11,11 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// hosts are the registered hosts, and those that are not registered any more but still have pods.
+// hosts are the registered hosts, and unregistered ones that still have pods.
 type hosts struct {
 	o       *Options
 	pods    *records
-	changed func(id string) // called for each microVM that changes, with "" for a host
+	changed func(id string) // called with the ID of each microVM that changes, with "" for a host
 
 	mu     sync.Mutex
 	ctx    context.Context // of Run; nil before
@@ -50,7 +50,7 @@ func (h *hosts) remove(name string) bool {
 	return watched
 }
 
-// record returns the record of a host, a new one if there is none. h.mu is held.
+// record returns the record of a host, which it creates if there is none. h.mu is held.
 func (h *hosts) record(name string) *hostRecord {
 	r := h.byName[name]
 	if r == nil {
@@ -67,7 +67,7 @@ func (r *hostRecord) stop() {
 	}
 }
 
-// watch watches all hosts, those added later included, until ctx is done.
+// watch watches all hosts, including those added later, until ctx is done.
 func (h *hosts) watch(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *hosts) watchLocked(r *hostRecord) {
 	go r.Host.Watch(ctx, h.changed)
 }
 
-// get returns a registered host, nil if there is none of the name.
+// get returns the registered host of a name, nil if there is none.
 func (h *hosts) get(name string) microvm.Host {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *hosts) get(name string) microvm.Host {
 	return nil
 }
 
-// reserved returns the host on which a pod has room, nil if it is not registered.
+// reserved returns the host on which a pod has a reservation, nil if the host is not registered.
 func (h *hosts) reserved(p record) microvm.Host {
 	if p.claim == nil {
 		return nil
@@ -117,8 +117,8 @@ func (h *hosts) registered() map[string]microvm.Host {
 	return out
 }
 
-// describe returns the descriptions of all hosts by name, also of those that are not registered any more and still have
-// pods. It forgets hosts that are neither.
+// describe returns the descriptions of all hosts by name, including unregistered ones that still have pods. It
+// forgets hosts that are neither registered nor have pods.
 func (h *hosts) describe() map[string]microvm.Description {
 	out := map[string]microvm.Description{}
 	for _, r := range h.pods.reservations() {
@@ -136,7 +136,7 @@ func (h *hosts) describe() map[string]microvm.Description {
 	return out
 }
 
-// observe records whether a host is ready. It returns since when the host is lost, zero if it is not, and whether its
+// observe records whether a host is ready. It returns when the host was lost, zero if it is ready, and whether its
 // readiness has changed.
 func (h *hosts) observe(name string, ready bool) (lostSince time.Time, news bool) {
 	h.mu.Lock()
@@ -152,7 +152,7 @@ func (h *hosts) observe(name string, ready bool) (lostSince time.Time, news bool
 	return r.lostSince, news
 }
 
-// givenUp reports whether a host has been lost for so long that its pods were given up.
+// givenUp reports whether a host has been lost for HostGrace, so that its pods are given up.
 func (h *hosts) givenUp(name string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

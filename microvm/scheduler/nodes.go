@@ -18,15 +18,16 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// nodes maintains the Node of each pod: it creates it, keeps its lease, and updates its readiness and kubelet endpoint.
+// nodes maintains the Node of each pod: it creates it, renews its lease, and updates its readiness and kubelet
+// endpoint.
 type nodes struct {
 	o     *Options
 	pods  *records
 	hosts *hosts
 }
 
-// create creates the Node of a microVM. While there is a Node of the same name, of an earlier pod with the address, it
-// fails and is tried again.
+// create creates the Node of a microVM. It fails, to be retried, while a Node of the same name exists: that of an
+// earlier pod with the same address.
 func (n *nodes) create(ctx context.Context, claim *karpv1.NodeClaim, hostName string, ip netip.Addr) error {
 	host := n.hosts.get(hostName)
 	if host == nil {
@@ -47,8 +48,8 @@ func (n *nodes) create(ctx context.Context, claim *karpv1.NodeClaim, hostName st
 	return nil
 }
 
-// leases returns the Nodes whose leases are renewed: those of hosts that are ready, or that start while their
-// microVMs run on.
+// leases returns the Nodes whose leases are to be renewed: those on hosts that are ready, or that are starting while
+// their microVMs keep running.
 func (n *nodes) leases() []lease.Node {
 	hosts := n.hosts.describe()
 	wanted := func(p record) bool {
@@ -65,7 +66,7 @@ func (n *nodes) leases() []lease.Node {
 	return out
 }
 
-// setReady writes on a pod's Node whether its host is ready, or why not.
+// setReady records on a pod's Node whether its host is ready, and if not, why.
 func (n *nodes) setReady(ctx context.Context, uid types.UID, ready bool, why string) error {
 	return n.patch(ctx, n.pods.get(uid).node, func(node *corev1.Node) bool {
 		want := nodeConditions(ready, why, metav1.NewTime(n.o.Clock.Now()))[0]
@@ -78,7 +79,7 @@ func (n *nodes) setReady(ctx context.Context, uid types.UID, ready bool, why str
 	})
 }
 
-// updateKubelet keeps the kubelet endpoint of a pod's Node true: a restarted host may serve it elsewhere.
+// updateKubelet keeps the kubelet endpoint of a pod's Node current: a restarted host may serve it elsewhere.
 func (n *nodes) updateKubelet(ctx context.Context, pod *corev1.Pod, d microvm.Description) error {
 	ip := n.address(ctx, pod)
 	if d.Kubelet == nil || !ip.IsValid() {
@@ -92,16 +93,16 @@ func (n *nodes) updateKubelet(ctx context.Context, pod *corev1.Pod, d microvm.De
 	})
 }
 
-// patch writes the status of a Node, if it exists and change reports that it differs.
+// patch writes the status of a Node if the Node exists and change reports that it changed the status.
 func (n *nodes) patch(ctx context.Context, name string, change func(*corev1.Node) bool) error {
-	node := &corev1.Node{}
+	before := &corev1.Node{}
 	if name == "" {
 		return nil
 	}
-	if err := n.o.Cache.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+	if err := n.o.Cache.Get(ctx, client.ObjectKey{Name: name}, before, client.UnsafeDisableDeepCopy); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	before := node.DeepCopy()
+	node := before.DeepCopy()
 	if !change(node) {
 		return nil
 	}
@@ -111,8 +112,8 @@ func (n *nodes) patch(ctx context.Context, name string, change func(*corev1.Node
 	return nil
 }
 
-// address returns the address of a bound pod's microVM: as its host returned it, else, of a microVM that an earlier
-// process started, from its Node.
+// address returns the address of a bound pod's microVM: the one that its host returned or, for a microVM that an
+// earlier process started, the one on its Node.
 func (n *nodes) address(ctx context.Context, pod *corev1.Pod) netip.Addr {
 	ip := n.pods.get(pod.UID).address
 	if ip.IsValid() {

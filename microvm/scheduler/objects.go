@@ -22,17 +22,17 @@ import (
 
 // Labels and annotations of the NodeClaim and the Node of a pod.
 const (
-	labelPod      = "nodeless.sh/pod-uid" // the pod's UID, by which its NodeClaim, Node and microVM are found
+	labelPod      = "nodeless.sh/pod-uid" // the pod's UID, which identifies its NodeClaim, Node and microVM
 	labelHost     = microvm.HostLabel
 	labelEngine   = "nodeless.sh/engine"
 	annotationPod = microvm.PodAnnotation
 	annotationIP  = "nodeless.sh/pod-ip"
 )
 
-// classKind is the kind that NodeClaims of microVMs name as their node class.
+// classKind is the kind of node class that the NodeClaims of microVMs refer to.
 const classKind = "FargateProfile"
 
-// idPrefix begins the ID of every microVM, and of no cloud's instance.
+// idPrefix is the prefix of every microVM's ID, and of no cloud instance's.
 const idPrefix = "microvm-"
 
 func vmID(uid types.UID) string { return idPrefix + string(uid) }
@@ -75,7 +75,7 @@ func newClaim(pod *corev1.Pod, profile string, host microvm.Description, size fa
 	}
 }
 
-// labelPrice tells eks-node-viewer, and the views here, what an hour of a Node costs in dollars (eks-node-viewer,
+// labelPrice tells eks-node-viewer, and Nodeless's own views, the hourly price of a Node in dollars (eks-node-viewer,
 // pkg/client/controller.go).
 const labelPrice = "eks-node-viewer/instance-price"
 
@@ -84,7 +84,7 @@ func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 	labels := map[string]string{
 		corev1.LabelArchStable: host.Arch, corev1.LabelOSStable: "linux", labelHost: host.Name, labelEngine: host.Engine,
 		karpv1.CapacityTypeLabelKey: karpv1.CapacityTypeOnDemand,
-		// Fargate's Nodes have no instance type; here it is the size, for the column TYPE of NodeClaims.
+		// Fargate's Nodes have no instance type; here it is the size, for the TYPE column of NodeClaims.
 		corev1.LabelInstanceTypeStable: strings.ReplaceAll(size.String(), " ", "-"),
 		corev1.LabelTopologyZone:       host.Zone, corev1.LabelTopologyRegion: host.Region,
 	}
@@ -96,23 +96,24 @@ func hostLabels(host microvm.Description, size fargate.Size) map[string]string {
 	return labels
 }
 
-// unknown matches the labels of a host without a zone or region.
+// unknown matches the labels that a host without a zone or region lacks.
 func unknown(_, value string) bool { return value == "" }
 
 // unregistered is removed when the Node is registered. Its effect is NoSchedule, not upstream's NoExecute: the pod is
-// bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be a moment old, would delete it.
+// bound at that moment, and Kubernetes' taint eviction, whose copy of the Node may be slightly stale, would delete
+// it.
 var unregistered = corev1.Taint{Key: karpv1.UnregisteredTaintKey, Effect: corev1.TaintEffectNoSchedule}
 
-// newNode returns the Node of a microVM with an address. It has no room for kube-scheduler; fargate-scheduler binds its
-// one pod without asking for room.
+// newNode returns the Node of a microVM with an address. It allows no pods, so kube-scheduler assigns none to it;
+// fargate-scheduler binds the microVM's pod without checking this.
 func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, now metav1.Time) *corev1.Node {
 	name := microvm.NodeName(ip, host.Region)
-	if host.Address.IsValid() { // it has joined
+	if host.Address.IsValid() { // it is a joined host
 		name = microvm.JoinedNodeName(ip)
 	}
 	hostname := strings.TrimPrefix(name, "fargate-")
 	size := fargate.SizeOf(claim.Spec.Resources.Requests)
-	size.MilliCPU = size.WholeCPUs() * 1000 // that many the microVM has, and a pod can be resized to them
+	size.MilliCPU = size.WholeCPUs() * 1000 // the microVM has whole CPUs, up to which a pod can be resized
 	capacity, allocatable := size.List(), size.List()
 	capacity[corev1.ResourcePods], allocatable[corev1.ResourcePods] = resource.MustParse("1"), resource.MustParse("0")
 	labels := maps.Clone(claim.Labels)
@@ -146,7 +147,7 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 	return node
 }
 
-// osImage returns what a pod's Node is.
+// osImage returns the OSImage of a pod's Node.
 func osImage(engine string) string {
 	if engine == string(v1alpha1.EngineNamespace) {
 		return "Nodeless namespaces, no virtual machine"
@@ -154,16 +155,16 @@ func osImage(engine string) string {
 	return fmt.Sprintf("Nodeless microVM (%s)", engine)
 }
 
-// setKubelet sets where the API server finds the Node's kubelet API, if anywhere. Where pods reach it too, that is the
-// Node's InternalIP: metrics-server and Prometheus look there (ADR 50). Where it is on loopback, InternalIP stays the
-// pod's address, as on Fargate (ADR 18).
+// setKubelet sets where the API server finds the Node's kubelet API, if it is served. If pods can reach that address,
+// it is the Node's InternalIP, which metrics-server and Prometheus use (ADR 50). If it is on loopback, InternalIP
+// stays the pod's address, as on Fargate (ADR 18).
 func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Addr) {
 	if host.Kubelet == nil {
 		return
 	}
 	at := host.Kubelet(ip)
 	status.DaemonEndpoints.KubeletEndpoint.Port = int32(at.Port())
-	if host.Address.IsValid() { // for every order of address types: on most clusters InternalIP or Hostname comes first
+	if host.Address.IsValid() { // whatever the order of address types: mostly InternalIP or Hostname is first
 		status.Addresses = nil
 	}
 	types := []corev1.NodeAddressType{corev1.NodeInternalDNS}
@@ -177,7 +178,7 @@ func setKubelet(status *corev1.NodeStatus, host microvm.Description, ip netip.Ad
 	}
 }
 
-// nodeConditions returns the conditions of a Node whose host is ready, or was lost for a reason.
+// nodeConditions returns the conditions of a Node whose host is ready (there), or lost for the reason why.
 func nodeConditions(there bool, why string, now metav1.Time) []corev1.NodeCondition {
 	ready := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "MicroVMReady",

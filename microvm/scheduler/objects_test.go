@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// The pod is bound right after its Node is made. A taint of effect NoExecute, even one that is gone a moment later,
-// would let Kubernetes' taint eviction delete it (ADR 11).
+// The pod is bound right after its Node is created. A taint with effect NoExecute, even one that is removed a moment
+// later, would make Kubernetes' taint eviction delete the pod (ADR 11).
 func TestANewNodeEvictsNobody(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: "web", Labels: map[string]string{labelPod: string(types.UID("u"))},
@@ -35,8 +35,8 @@ func TestANewNodeEvictsNobody(t *testing.T) {
 	}
 }
 
-// Where pods reach the kubelet, InternalIP leads to it: metrics-server and Prometheus look there. A host that has joined
-// has no other address, whichever type the API server prefers.
+// Where pods reach the kubelet, InternalIP leads to it, since metrics-server and Prometheus use that address. A
+// joined host has no other address, whichever type the API server prefers.
 func TestANodesAddressesLeadToItsKubelet(t *testing.T) {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{}}}
 	pod, gateway := netip.MustParseAddr("10.77.1.2"), netip.MustParseAddr("10.77.0.1")
@@ -73,7 +73,7 @@ func TestANodeOfABilledHostSaysWhatFargateBills(t *testing.T) {
 		want string
 	}{
 		{microvm.Description{Region: "us-west-2", Billed: true}, "0.012343"},
-		{microvm.Description{Region: "us-west-2"}, ""}, // a host of one's own
+		{microvm.Description{Region: "us-west-2"}, ""}, // not billed
 		{microvm.Description{Region: "xx-nowhere-1", Billed: true}, ""},
 	} {
 		claim := newClaim(&corev1.Pod{}, "apps", c.host, size)

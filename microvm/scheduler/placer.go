@@ -18,8 +18,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// placer schedules pods: it reserves room on a host, creates the NodeClaim and, when the Node is registered, binds the
-// pod.
+// placer schedules pods: it reserves capacity on a host, creates the NodeClaim and, when the Node is registered,
+// binds the pod.
 type placer struct {
 	o     *Options
 	pods  *records
@@ -38,7 +38,7 @@ func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if left := r.retryAt.Sub(p.o.Clock.Now()); left > 0 {
 		return left, nil
 	}
-	// This comes before all look-ups, so that each later change queues the pod again.
+	// Mark the pod as waiting before any look-up, so that every later change queues it again.
 	p.pods.update(pod.UID, func(r *record) { r.waiting = r.key != types.NamespacedName{} })
 	profile, refusal, err := p.judge(ctx, pod)
 	if err != nil {
@@ -62,13 +62,13 @@ func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 		p.pods.update(pod.UID, func(r *record) { r.claim = nil })
 		return 0, fmt.Errorf("create the NodeClaim of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return 0, nil // the launch of the NodeClaim is an event
+	return 0, nil // the launch of the NodeClaim triggers an event
 }
 
 // misconfigured is the reason of PodScheduled=False for a pod whose profile does not exist.
 const misconfigured = "MISCONFIGURED_FARGATE_PROFILE"
 
-// judge finds a pod's profile and returns whether the pod is refused.
+// judge finds a pod's profile and returns the refusal if the pod is refused.
 func (p *placer) judge(ctx context.Context, pod *corev1.Pod) (*v1alpha1.FargateProfile, fargate.Refusal, error) {
 	name := pod.Labels[fargate.ProfileLabel]
 	profile := &v1alpha1.FargateProfile{}
@@ -83,7 +83,7 @@ func (p *placer) judge(ctx context.Context, pod *corev1.Pod) (*v1alpha1.FargateP
 	return profile, fargate.Refuse(&profile.Spec, pod, volumes{ctx, p.o.Cache}, p.hosts.abilities()), nil
 }
 
-// reserve chooses a host for a pod and reserves room on it; why is what prevents that.
+// reserve chooses a host for a pod and reserves capacity on it. If it cannot, why is the reason.
 func (p *placer) reserve(
 	profile *v1alpha1.FargateProfile, pod *corev1.Pod, size fargate.Size,
 ) (host microvm.Description, why string) {
@@ -117,8 +117,8 @@ func overLimit(profile *v1alpha1.FargateProfile, others []reservation, size farg
 	sum, pods := used(others, func(r reservation) bool { return r.profile == profile.Name })
 	sum = sum.Add(size)
 	over := func(what, limit string) string {
-		return fmt.Sprintf("FargateProfile %s: its limit of %s %s would be exceeded; pods go or spec.limits are raised",
-			profile.Name, limit, what)
+		return fmt.Sprintf("FargateProfile %s: its limit of %s %s would be exceeded; delete pods of the profile or raise "+
+			"its spec.limits", profile.Name, limit, what)
 	}
 	switch {
 	case l.CPU != nil && sum.MilliCPU > l.CPU.MilliValue():
@@ -131,8 +131,8 @@ func overLimit(profile *v1alpha1.FargateProfile, others []reservation, size farg
 	return ""
 }
 
-// refuse writes, once, why a pod gets no microVM now: as an event and PodScheduled=False, like Fargate. The pod is
-// queued again when something changes that may have been the cause.
+// refuse reports, once, why a pod gets no microVM now: as an event and as PodScheduled=False, like Fargate. A change
+// that may resolve the cause queues the pod again.
 func (p *placer) refuse(ctx context.Context, pod *corev1.Pod, r fargate.Refusal) error {
 	c := conditions.OfPod(pod, corev1.PodScheduled)
 	if c != nil && c.Status == corev1.ConditionFalse && c.Reason == r.Reason && c.Message == r.Message {
@@ -149,7 +149,7 @@ func (p *placer) refuse(ctx context.Context, pod *corev1.Pod, r fargate.Refusal)
 	return nil
 }
 
-// reject ends a pod, in the words of a kubelet that rejects it (pkg/kubelet, rejectPod, Kubernetes 1.36).
+// reject fails a pod in the words of a kubelet that rejects it (pkg/kubelet, rejectPod, Kubernetes 1.36).
 func (p *placer) reject(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	before := pod.DeepCopy()
 	pod.Status.Phase, pod.Status.Reason, pod.Status.Message = corev1.PodFailed, reason, "Pod was rejected: "+message
@@ -160,7 +160,7 @@ func (p *placer) reject(ctx context.Context, pod *corev1.Pod, reason, message st
 	return nil
 }
 
-// reportLogging records, when a pod is given a microVM, whether its logs are routed.
+// reportLogging records, when a pod gets a microVM, whether its logs are routed.
 func (p *placer) reportLogging(ctx context.Context, pod *corev1.Pod, profile *v1alpha1.FargateProfile) {
 	if p.o.Logging == nil {
 		return
@@ -175,12 +175,12 @@ func (p *placer) reportLogging(ctx context.Context, pod *corev1.Pod, profile *v1
 	}
 }
 
-// join creates the Node of a pod whose microVM has been started, and binds the pod when the Node is registered.
+// join creates the Node of a pod whose microVM has started, and binds the pod once the Node is registered.
 func (p *placer) join(ctx context.Context, pod *corev1.Pod, r record) error {
 	claim := &karpv1.NodeClaim{}
 	err := p.o.Cache.Get(ctx, client.ObjectKey{Name: fargate.ClaimName(pod.UID)}, claim)
 	if apierrors.IsNotFound(err) || err == nil && claim.DeletionTimestamp != nil {
-		return nil // it appears or disappears, which is an event
+		return nil // its creation or deletion triggers an event
 	}
 	if err != nil {
 		return fmt.Errorf("read NodeClaim of pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -191,7 +191,7 @@ func (p *placer) join(ctx context.Context, pod *corev1.Pod, r record) error {
 	case r.node == "" && claim.Status.ProviderID != "": // an earlier process started it
 		host := p.hosts.reserved(r)
 		if host == nil {
-			return nil // hostMonitor ends it
+			return nil // hostMonitor gives up the pod
 		}
 		ip, err := host.Start(ctx, r.claim.spec(pod))
 		if err != nil {
@@ -219,7 +219,7 @@ func (p *placer) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	err := p.o.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), binding)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return nil // it is bound already, or gone: an event follows
+		return nil // it is already bound, or gone: an event follows
 	case err != nil:
 		return fmt.Errorf("bind pod %s/%s to Node %s: %w", pod.Namespace, pod.Name, node, err)
 	}
@@ -228,7 +228,7 @@ func (p *placer) bind(ctx context.Context, pod *corev1.Pod, node string) error {
 	return nil
 }
 
-// volumes finds what pods refer to in the cache.
+// volumes looks up in the cache the volumes that pods refer to.
 type volumes struct {
 	ctx    context.Context
 	reader client.Reader

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	planetest.Main(m)
 }
 
-// world is a cluster with machines, a namespace whose pods get microVMs, and hosts for them.
+// state is a cluster with nodes, a namespace whose pods get microVMs, and hosts for them.
 type state struct {
 	*stacktest.Stack
 	namespace string
@@ -49,7 +49,7 @@ func start(t *testing.T) *state {
 	t.Helper()
 	w := &state{Stack: stacktest.Start(t)}
 	w.namespace = planetest.Namespace(t, w.Plane)
-	// everything here happens under the roles that "nodeless rbac" prints
+	// The controller has only the roles that "nodeless rbac" prints.
 	for _, o := range rbac.Objects(w.namespace, controller.DefaultLease) {
 		w.create(t, o)
 	}
@@ -72,7 +72,7 @@ func (w *state) create(t *testing.T, o client.Object) {
 	t.Cleanup(func() { _ = w.Client.Delete(context.Background(), o) })
 }
 
-// controller runs one with hosts; pods of the profile are changed from when this returns.
+// controller runs a controller with hosts. When it returns, the webhook mutates pods of the profile.
 func (w *state) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -125,7 +125,7 @@ func (w *state) deployment(name string, replicas int32) *appsv1.Deployment {
 	return d
 }
 
-// pods are those of the namespace that are not being deleted, once there are so many and each is right.
+// pods returns the namespace's pods that are not being deleted, once there are n and all are right.
 func (w *state) pods(t *testing.T, what string, n int, right func(*corev1.Pod) error) []corev1.Pod {
 	t.Helper()
 	var out []corev1.Pod
@@ -160,7 +160,7 @@ func runs(p *corev1.Pod) error {
 	return nil
 }
 
-// waits is for a pod that is refused with a reason and a message that contains the text.
+// waits checks that a pod is not scheduled, for a reason and with a message that contains the text.
 func waits(reason, text string) func(*corev1.Pod) error {
 	return func(p *corev1.Pod) error {
 		for _, c := range p.Status.Conditions {
@@ -288,8 +288,8 @@ func (w *state) hears(t *testing.T, text string) {
 	})
 }
 
-// A pod that names the Node of another pod's microVM is rejected, as by the kubelet of a node that is full or has another
-// operating system. The other pod goes on.
+// A pod that names the Node of another pod's microVM is rejected, as by the kubelet of a node that is full or has
+// another operating system. The other pod keeps running.
 func TestANodeTakesNoSecondPod(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.9.1")
 	w.controller(t, h)
@@ -323,13 +323,13 @@ func TestANodeTakesNoSecondPod(t *testing.T) {
 	w.empty(t, h)
 }
 
-// A profile that is deleted takes its pods along, those that run and those that wait. What a Deployment creates for them
-// goes where the profiles that are left say. A pod that names a profile that never was stays, and says so.
+// Deleting a profile deletes its pods, both running and pending ones. Their replacements, created by a Deployment, go
+// where the remaining profiles say. A pod that names a profile that never existed stays, and says so.
 func TestAProfileThatIsDeletedTakesItsPodsAlong(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.8.1")
 	w.controller(t, h)
 	web := w.deployment("web", 2)
-	web.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/no": "node"} // microVMs do not look at it
+	web.Spec.Template.Spec.NodeSelector = map[string]string{"example.com/no": "node"} // microVMs ignore it
 	w.create(t, web)
 	w.pods(t, "both pods run", 2, runs)
 	misled := w.pod("misled", "100m")
@@ -347,7 +347,7 @@ func TestAProfileThatIsDeletedTakesItsPodsAlong(t *testing.T) {
 
 	other := w.profile.DeepCopy()
 	other.ObjectMeta = metav1.ObjectMeta{Name: "other"}
-	w.create(t, other) // the first by name had the pods
+	w.create(t, other) // the first profile by name had the pods
 	if err := w.Client.Delete(t.Context(), w.profile); err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +375,7 @@ func TestAProfileThatIsDeletedTakesItsPodsAlong(t *testing.T) {
 	})
 }
 
-// Ending the NodeClaim ends the pod in order, as on every machine; its owner makes another.
+// Deleting the NodeClaim ends the pod gracefully, as on every node; its owner creates another.
 func TestANodeClaimThatIsDeletedTakesItsPodAlong(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.1.1")
 	w.controller(t, h)
@@ -404,7 +404,7 @@ func TestANodeClaimThatIsDeletedTakesItsPodAlong(t *testing.T) {
 	w.empty(t, h)
 }
 
-// Fargate looks once; here a pod is looked at again when what was in its way may have gone.
+// Fargate checks a pod once; here a rejected pod is checked again when the obstacle may be gone.
 func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.2.1")
 	w.controller(t, h)
@@ -457,7 +457,7 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 			return err
 		}
 		return waits("Unschedulable",
-			"Fargate capacity is unavailable at this time. Please try again later or in a different availability zone (h1: 1000m CPU are free, the pod gets 3500m)")(p)
+			"Fargate capacity is unavailable at this time. Please try again later or in a different availability zone (h1: it has 1000m of CPU left, the pod needs 3500m)")(p)
 	})
 	if err := w.Client.Delete(ctx, w.pod("large", "3")); err != nil {
 		t.Fatal(err)
@@ -485,8 +485,8 @@ func TestWhatIsRefusedIsLookedAtAgain(t *testing.T) {
 	w.empty(t, h)
 }
 
-// edit changes the profile.
-// read waits until the controller has read the profile as it is: a pod that comes before has its place by what was.
+// read waits until the controller has read the current profile: a pod that is created before is placed by the old
+// one.
 func (w *state) read(t *testing.T) {
 	t.Helper()
 	planetest.Eventually(t, "the profile is read", func(ctx context.Context) error {

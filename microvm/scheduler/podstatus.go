@@ -17,7 +17,8 @@ import (
 	"github.com/nodeless/nodeless/microvm"
 )
 
-// podStatus is the kubelet's part for bound pods: it writes what their hosts report, and ends them.
+// podStatus acts as the kubelet of bound pods: it writes the statuses that their hosts report, and terminates the
+// pods.
 type podStatus struct {
 	o     *Options
 	pods  *records
@@ -26,11 +27,11 @@ type podStatus struct {
 	nodes *nodes
 }
 
-// stopSlack is how much longer than the grace period a microVM may take to end its pod before it is removed.
+// stopSlack is how long beyond its grace period a pod may take to end before its microVM is removed.
 const stopSlack = 30 * time.Second
 
-// report writes what its host reports of a bound pod, and ends the pod at its active deadline. It returns the time left
-// until then, 0 if there is no deadline.
+// report writes the status that the host of a bound pod reports, and stops the pod at its active deadline. It returns
+// the time left until the deadline, 0 if there is none.
 func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if done, err := s.reject(ctx, pod); done || err != nil {
 		return 0, err
@@ -61,7 +62,7 @@ func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration,
 	return left, errors.Join(err, s.write(ctx, pod, status.Pod))
 }
 
-// reject ends a pod that somebody has bound to the Node of another pod's microVM, in a kubelet's words (pkg/kubelet,
+// reject fails a pod that was bound to the Node of another pod's microVM, in a kubelet's words (pkg/kubelet,
 // rejectPod and lifecycle, Kubernetes 1.36).
 func (s *podStatus) reject(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
 	node := &corev1.Node{}
@@ -84,7 +85,7 @@ func (s *podStatus) reject(ctx context.Context, pod *corev1.Pod) (done bool, err
 	return true, s.api.patchPod(ctx, before, pod)
 }
 
-// write updates a pod's status to what its host reports, if it differs.
+// write updates a pod's status to what its host reports, if they differ.
 func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.PodStatus) error {
 	before := pod.DeepCopy()
 	now := metav1.NewTime(s.o.Clock.Now())
@@ -98,7 +99,7 @@ func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.
 			setCondition(pod, c, now)
 		}
 	}
-	to.Conditions = slices.DeleteFunc(to.Conditions, func(c corev1.PodCondition) bool { // a resize that is over
+	to.Conditions = slices.DeleteFunc(to.Conditions, func(c corev1.PodCondition) bool { // a finished resize
 		return (c.Type == corev1.PodResizePending || c.Type == corev1.PodResizeInProgress) &&
 			!slices.ContainsFunc(reported.Conditions, func(r corev1.PodCondition) bool { return r.Type == c.Type })
 	})
@@ -115,7 +116,7 @@ func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.
 	return s.api.patchPod(ctx, before, pod)
 }
 
-// end stops a pod that is being deleted, and removes it from the API when nothing of it runs any more.
+// end stops a pod that is being deleted, and removes it from the API once none of its containers run.
 func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	id, host := vmID(pod.UID), s.hosts.reserved(s.pods.get(pod.UID))
 	if pod.Spec.NodeName == "" || host == nil {
@@ -134,7 +135,7 @@ func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, er
 	if status.Ended {
 		return 0, s.api.deletePod(ctx, pod)
 	}
-	// The DeletionTimestamp is when the grace is over.
+	// DeletionTimestamp is when the grace period ends.
 	if left := pod.DeletionTimestamp.Add(stopSlack).Sub(s.o.Clock.Now()); left > 0 {
 		return left, s.stop(ctx, host, pod, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
 	}
@@ -145,7 +146,7 @@ func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, er
 	return 0, s.api.deletePod(ctx, pod)
 }
 
-// stop tells a host once to stop a pod, and again if the pod is to end sooner.
+// stop tells a host to stop a pod: once, and again if the grace period is shortened.
 func (s *podStatus) stop(ctx context.Context, host microvm.Host, pod *corev1.Pod, grace int64) error {
 	if told := s.pods.get(pod.UID).stopGrace; told != nil && *told <= grace {
 		return nil
@@ -157,25 +158,25 @@ func (s *podStatus) stop(ctx context.Context, host microvm.Host, pod *corev1.Pod
 	return nil
 }
 
-// The kubelet's words for a pod that ran longer than its activeDeadlineSeconds (pkg/kubelet/active_deadline.go,
+// The kubelet's words for a pod that has exceeded its activeDeadlineSeconds (pkg/kubelet/active_deadline.go,
 // Kubernetes 1.36).
 const (
 	deadlineReason  = "DeadlineExceeded"
 	deadlineMessage = "Pod was active on the node longer than the specified deadline"
 )
 
-// enforceDeadline stops a pod that has been active for longer than it may, and makes its status say so once nothing of
-// it runs. It returns how long the pod may still be active, 0 if it has no deadline.
+// enforceDeadline stops a pod that has exceeded its active deadline, and puts that into its status once none of its
+// containers run. It returns how long the pod may still be active, 0 if it has no deadline.
 func (s *podStatus) enforceDeadline(
 	ctx context.Context, host microvm.Host, pod *corev1.Pod, status *microvm.Status,
 ) (time.Duration, error) {
 	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
 		return 0, nil
 	}
-	// In whole seconds, as the API stores start times and the ends of containers.
+	// Use whole seconds, since the API stores start times and the end times of containers in whole seconds.
 	allowed := time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second
 	deadline := pod.Status.StartTime.Truncate(time.Second).Add(allowed)
-	// The containers are done before the microVM is.
+	// The containers end before the microVM does.
 	done := status.Ended || status.Pod.Phase == corev1.PodFailed || status.Pod.Phase == corev1.PodSucceeded
 	left := deadline.Sub(s.o.Clock.Now())
 	switch {
@@ -192,7 +193,7 @@ func (s *podStatus) enforceDeadline(
 		corev1.DefaultTerminationGracePeriodSeconds))
 }
 
-// endedBefore reports whether the last of a pod's containers that ran had ended before t.
+// endedBefore reports whether the last of a pod's terminated containers ended before t.
 func endedBefore(s *corev1.PodStatus, t time.Time) bool {
 	var last time.Time
 	for _, list := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {

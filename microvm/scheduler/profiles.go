@@ -20,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// profiles writes the statuses of FargateProfiles, and deletes the pods of those that are gone.
+// profiles writes the statuses of FargateProfiles, and deletes the pods of deleted profiles.
 type profiles struct {
 	o     *Options
 	pods  *records
@@ -66,9 +66,10 @@ func (s *profiles) update(ctx context.Context, name string) (time.Duration, erro
 	return 0, nil
 }
 
-// deletePods deletes the pods that a profile, which is gone, was given, as EKS does ("If you delete a Fargate profile,
-// any Pods running on Fargate that were created with the profile are deleted"). Pods that name a profile that never was
-// stay Pending and say so. If the definition of profiles is gone, Nodeless is being uninstalled, and the pods stay.
+// deletePods deletes the pods that ran with a deleted profile, as EKS does ("If you delete a Fargate profile, any
+// Pods running on Fargate that were created with the profile are deleted"). Pods that name a profile that never
+// existed stay Pending and report it. If the CRD of FargateProfiles is gone, Nodeless is being uninstalled, and the
+// pods stay.
 func (s *profiles) deletePods(ctx context.Context, name string, pods []corev1.Pod) error {
 	pods = slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		given := p.Spec.NodeName != "" || p.Annotations[fargate.CapacityProvisioned] != ""
@@ -81,11 +82,11 @@ func (s *profiles) deletePods(ctx context.Context, name string, pods []corev1.Po
 	status := apierrors.APIStatus(nil)
 	switch {
 	case err == nil:
-		return nil // it was created again
+		return nil // it was recreated
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("read FargateProfile %s, whose pods would be deleted: %w", name, err)
 	case !errors.As(err, &status) || status.Status().Details == nil || status.Status().Details.Name != name:
-		return nil // not the profile is missing, but its kind
+		return nil // the kind is missing, not just the profile
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -99,7 +100,7 @@ func (s *profiles) deletePods(ctx context.Context, name string, pods []corev1.Po
 	return nil
 }
 
-// usage returns what the microVMs of a profile have together.
+// usage returns the total size and number of a profile's microVMs.
 func (s *profiles) usage(profile string) corev1.ResourceList {
 	sum, pods := used(s.pods.reservations(), func(r reservation) bool { return r.profile == profile })
 	list := sum.List()
@@ -108,7 +109,7 @@ func (s *profiles) usage(profile string) corev1.ResourceList {
 	return list
 }
 
-// ready returns whether pods of a profile get microVMs.
+// ready returns the condition that tells whether pods of a profile get microVMs.
 func (s *profiles) ready(spec *v1alpha1.FargateProfileSpec) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoHost}
 	var good, bad []string

@@ -25,13 +25,13 @@ type provider struct {
 	hosts *hosts
 }
 
-// The pause before a microVM that could not be started is tried again; it doubles each time.
+// The delay before a failed start of a microVM is retried; it doubles each time.
 const (
 	firstRetry = time.Second
 	maxRetry   = time.Minute
 )
 
-// launch starts the microVM of a NodeClaim. Image and kernel are fetched and booted while the Node is being created.
+// launch starts the microVM of a NodeClaim. Its image and kernel are fetched and booted while the Node is created.
 func (p *provider) launch(ctx context.Context, req cloud.LaunchRequest) (cloud.LaunchResult, error) {
 	uid := types.UID(req.Labels[labelPod])
 	if uid == "" {
@@ -63,11 +63,11 @@ func (p *provider) launch(ctx context.Context, req cloud.LaunchRequest) (cloud.L
 		return cloud.LaunchResult{}, fmt.Errorf("size of pod %s: %w", r.key, err)
 	}
 	m.Allocatable = m.Capacity
-	m.Capacity[model.Pods] = 1 // for its own pod; there is no room for others
+	m.Capacity[model.Pods] = 1 // for its own pod; none are left for others
 	return cloud.LaunchResult{Instance: m}, nil
 }
 
-// delay makes a pod wait after its microVM could not be started.
+// delay delays the retry of a pod whose microVM could not be started.
 func (p *provider) delay(pod *corev1.Pod, why error) {
 	p.pods.update(pod.UID, func(r *record) {
 		r.retryAt = p.o.Clock.Now().Add(min(firstRetry<<min(r.failures, 10), maxRetry))
@@ -84,7 +84,7 @@ func (p *provider) instance(uid types.UID, d microvm.Description) cloud.Instance
 	}
 }
 
-// terminate removes a microVM; it returns ErrNotFound when that is done.
+// terminate removes a microVM. It returns ErrNotFound once the microVM is gone.
 func (p *provider) terminate(ctx context.Context, id string) error {
 	for name, h := range p.hosts.registered() {
 		err := h.Remove(ctx, id)
@@ -124,13 +124,13 @@ func (p *provider) list(ctx context.Context) ([]cloud.Instance, error) {
 	return out, nil
 }
 
-// Multiplex returns a cloud whose NodeClaims of FargateProfiles are microVMs of s and all others instances of base. It
-// has the abilities of base.
+// Multiplex returns a cloud in which NodeClaims of FargateProfiles are microVMs of s and all others are instances of
+// base. It has the abilities of base.
 func (s *Scheduler) Multiplex(base cloud.Provider) cloud.Provider {
 	return multiplexer{base, s.provider}
 }
 
-// multiplexer asks the base about everything but microVMs.
+// multiplexer delegates everything but microVMs to the base.
 type multiplexer struct {
 	cloud.Provider
 	vms *provider
@@ -172,7 +172,7 @@ func (m multiplexer) List(ctx context.Context) ([]cloud.Instance, error) {
 	return append(instances, vms...), err
 }
 
-// Interruptions returns the base's interruptions; it blocks if the base has none.
+// Interruptions returns the base's interruptions. If the base has none, it blocks until ctx is done.
 func (m multiplexer) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
 	if source, ok := m.Provider.(cloud.Interrupter); ok {
 		return source.Interruptions(ctx)
@@ -211,6 +211,14 @@ func (m multiplexer) Ended(ctx context.Context, id string) (cloud.Ending, error)
 		return source.Ended(ctx, id)
 	}
 	return cloud.Ending{}, nil
+}
+
+// Reservations implements cloud.Reserver.
+func (m multiplexer) Reservations(ctx context.Context, class cloud.ClassRef) ([]model.Reservation, error) {
+	if source, ok := m.Provider.(cloud.Reserver); ok {
+		return source.Reservations(ctx, class)
+	}
+	return nil, nil
 }
 
 // RepairPolicies implements cloud.Repairer.

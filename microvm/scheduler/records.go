@@ -13,26 +13,26 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// record is the state of one pod. It exists while the pod, its NodeClaim or its Node does. All of it can be restored
+// record is the state of one pod. It exists as long as the pod, its NodeClaim or its Node does, and can be rebuilt
 // from the API server and the hosts.
 type record struct {
 	key       types.NamespacedName // of the pod; zero before it is seen and after it is gone
-	waiting   bool                 // no host has been found yet
-	failures  int                  // attempts in a row to start the microVM that failed
-	retryAt   time.Time            // when it is tried again
-	stopGrace *int64               // the grace in seconds with which the host was told to stop the pod
+	waiting   bool                 // for a host
+	failures  int                  // consecutive failed attempts to start the microVM
+	retryAt   time.Time            // when to retry the start
+	stopGrace *int64               // grace period in seconds of the last Stop
 	claim     *reservation         // from the choice of a host until the NodeClaim is gone
 	address   netip.Addr           // of the microVM, once its host has returned it
 	node      string               // name of the Node
 }
 
-// reservation is the room of a pod on a host.
+// reservation is the capacity of a pod on a host.
 type reservation struct {
 	host, profile string
 	size          fargate.Size
 }
 
-// spec returns the microVM that the host of a reservation runs.
+// spec returns the microVM to run on the reservation's host.
 func (r *reservation) spec(pod *corev1.Pod) microvm.Spec {
 	return microvm.Spec{ID: vmID(pod.UID), Pod: pod, Size: r.size, Profile: r.profile}
 }
@@ -55,7 +55,7 @@ func (r *records) get(uid types.UID) record {
 	return record{}
 }
 
-// update changes a pod's record, which is dropped when neither pod nor NodeClaim nor Node is left in it.
+// update changes a pod's record, and drops it if its pod, NodeClaim and Node are all gone.
 func (r *records) update(uid types.UID, change func(*record)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +74,7 @@ func (r *records) updateLocked(uid types.UID, change func(*record)) {
 	}
 }
 
-// podGone forgets a pod and returns whether it still has a reservation.
+// podGone forgets a pod and reports whether it still has a reservation.
 func (r *records) podGone(uid types.UID) (reserved bool) {
 	r.update(uid, func(p *record) {
 		*p = record{claim: p.claim, address: p.address, node: p.node}
@@ -83,10 +83,10 @@ func (r *records) podGone(uid types.UID) (reserved bool) {
 	return reserved
 }
 
-// stopWaiting marks a pod as one that does not wait for a host.
+// stopWaiting marks a pod as not waiting for a host.
 func (r *records) stopWaiting(uid types.UID) { r.update(uid, func(p *record) { p.waiting = false }) }
 
-// claimed remembers the reservation that a NodeClaim stands for.
+// claimed records the reservation that a NodeClaim represents.
 func (r *records) claimed(claim *karpv1.NodeClaim) {
 	r.update(podUID(claim), func(p *record) {
 		p.claim = &reservation{
@@ -96,7 +96,7 @@ func (r *records) claimed(claim *karpv1.NodeClaim) {
 	})
 }
 
-// reserve gives a pod the room that choose picks, nil for none. It does both in one step: choose sees all other
+// reserve makes for a pod the reservation that choose returns, if any. It is atomic: choose sees all other
 // reservations, and none is added meanwhile.
 func (r *records) reserve(uid types.UID, choose func(others []reservation) *reservation) {
 	r.mu.Lock()
@@ -106,7 +106,7 @@ func (r *records) reserve(uid types.UID, choose func(others []reservation) *rese
 	}
 }
 
-// reservations returns the room of all pods.
+// reservations returns the reservations of all pods.
 func (r *records) reservations() []reservation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,7 +136,7 @@ func (r *records) each(want func(record) bool) map[types.UID]record {
 	return out
 }
 
-// onHost returns the records of pods with room on a host.
+// onHost returns the records of pods with a reservation on a host.
 func (r *records) onHost(name string) map[types.UID]record {
 	return r.each(func(p record) bool { return p.claim != nil && p.claim.host == name })
 }

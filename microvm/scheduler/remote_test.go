@@ -17,16 +17,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/agent"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// takesHosts is a cluster whose controller has the rights of "nodeless rbac --hosts".
+// takesHosts returns a cluster whose controller has the permissions of "nodeless rbac --hosts".
 func takesHosts(t *testing.T) *state {
 	t.Helper()
 	w := start(t)
@@ -39,7 +41,7 @@ func takesHosts(t *testing.T) *state {
 	return w
 }
 
-// remote is a machine that has joined: its microVMs are memory, all between it and the controller is real.
+// remote is a joined host: its microVMs are in memory, but everything between it and the controller is real.
 type remote struct {
 	*memoryHost
 	t     *testing.T
@@ -50,7 +52,7 @@ type remote struct {
 	stop  func()
 }
 
-// joins makes a machine of this name a host with addresses for pods.
+// joins makes a machine of this name join as a host with addresses for pods.
 func (w *state) joins(t *testing.T, name, first, pods string) *remote {
 	t.Helper()
 	r := &remote{memoryHost: newHost(name, first), t: t, w: w, pods: pods}
@@ -76,14 +78,14 @@ func (r *remote) joinConfig() *rest.Config {
 	}
 }
 
-// as is the host, speaking as a Node.
+// as returns a client of the host that impersonates a Node.
 func (r *remote) as(node string) kubernetes.Interface {
 	cfg := rest.CopyConfig(r.id.REST)
 	cfg.Impersonate = rest.ImpersonationConfig{UserName: rbac.NodeUser + node, Groups: []string{rbac.NodeGroup}}
 	return kubernetes.NewForConfigOrDie(cfg)
 }
 
-// run is the host's process.
+// run runs the host's process.
 func (r *remote) run() {
 	r.t.Helper()
 	a, err := agent.New(agent.Options{
@@ -128,8 +130,8 @@ func (w *state) forget(t *testing.T, name string) {
 	}
 }
 
-// Two machines join with tokens. Pods are spread over them by what is free, run, stop with their grace, and go to the
-// other one when one is stopped. The one that comes back takes away what it has no orders for any more.
+// Two hosts join with tokens. Pods are spread over them by free capacity, run, stop with their grace period, and move
+// to the other host when one is stopped. A host that returns removes microVMs that it no longer has orders for.
 func TestMachinesThatJoinRunPods(t *testing.T) {
 	w := takesHosts(t)
 	w.controller(t)
@@ -176,8 +178,8 @@ func TestMachinesThatJoinRunPods(t *testing.T) {
 	w.empty(t, one.memoryHost, two.memoryHost)
 }
 
-// A host reads what its pods refer to, as their Nodes, and nothing else; it writes nothing as them; the controller
-// reads nothing of it. The host's first token is good once.
+// A host can read what its pods refer to, as their Nodes, and nothing else, and cannot write as them; the controller
+// can read none of it. The host's first token works once.
 func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	w := takesHosts(t)
 	w.controller(t)
@@ -294,4 +296,49 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 	})
 	w.pods(t, "the pod is given up", 0, runs)
 	w.empty(t)
+}
+
+// A joined host gets the changes of its pods: ephemeral containers, and what others report for readiness gates.
+func TestAJoinedHostFollowsItsPods(t *testing.T) {
+	const gate = "example.com/gate"
+	w := takesHosts(t)
+	w.controller(t)
+	h := w.joins(t, "four", "10.77.48.1", "10.77.48.0/20")
+	pod := w.pod("changes", "100m")
+	pod.Spec.ReadinessGates = []corev1.PodReadinessGate{{ConditionType: gate}}
+	w.create(t, pod)
+	*pod = w.pods(t, "the pod runs", 1, runs)[0]
+	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+		EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debugger", Image: "i"},
+	}}
+	if err := w.Client.SubResource("ephemeralcontainers").Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	source, err := agent.Pods(h.id.REST, "four")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue} {
+		before := pod.DeepCopy()
+		pod.Status.Conditions = []corev1.PodCondition{{Type: gate, Status: status}}
+		if err := w.Client.Status().Patch(t.Context(), pod, client.StrategicMergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+		planetest.Eventually(t, "the host knows both", func(ctx context.Context) error {
+			list, err := toolscache.ToListerWatcherWithContext(source).ListWithContext(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			seen := list.(*corev1.PodList).Items[0]
+			is, ready := conditions.OfPod(&seen, gate), conditions.OfPod(&seen, corev1.PodReady)
+			if len(seen.Spec.EphemeralContainers) != 1 || is == nil || is.Status != status || ready == nil {
+				return fmt.Errorf("it knows %+v, conditions %+v", seen.Spec.EphemeralContainers, seen.Status.Conditions)
+			}
+			return nil
+		})
+	}
+	if err := w.Client.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	w.empty(t, h.memoryHost)
 }

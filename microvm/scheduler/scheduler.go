@@ -1,19 +1,19 @@
-// Package scheduler is fargate-scheduler: it gives each pod of a FargateProfile a microVM on one of the registered
-// hosts, with a NodeClaim and a Node of its own. Three roles share one record per pod (records):
+// Package scheduler is fargate-scheduler: it gives each pod of a FargateProfile a microVM on a registered host, with
+// its own NodeClaim and Node. Three roles share one record per pod (records):
 //
 //   - placer schedules: it chooses a host, creates the NodeClaim and binds the pod.
-//   - nodes and podStatus act as the kubelet of every such Node: they create it, keep its lease, conditions and kubelet
-//     endpoint, write the pod's status and end the pod.
+//   - nodes and podStatus act as the kubelet of each such Node: they create it, maintain its lease, conditions and
+//     kubelet endpoint, write the pod's status and terminate the pod.
 //   - provider is the cloud.Provider of the NodeClaims: controller/nodeclaim launches, registers, drains and terminates
-//     them like those of any instance.
+//     them like those of instances.
 //
 // # States of a pod
 //
-// The state of a pod is read from the API server alone, so that another process continues where this one stopped. The
-// worker of a pod takes one step each time an event says that a step may be possible.
+// The state of a pod is derived from the API server alone, so that another process can continue where this one
+// stopped. The pod's worker takes one step for each event that may make a step possible.
 //
 //	State        Seen by                              Next step                            Taken by
-//	waiting      no NodeClaim                         reserve room, create the NodeClaim   placer
+//	waiting      no NodeClaim                         reserve capacity, create NodeClaim   placer
 //	claimed      NodeClaim without provider ID        start the microVM on its host        provider
 //	launched     NodeClaim with provider ID, no Node  create the Node                      placer, nodes
 //	registering  Node without the label "registered"  register the Node                    controller/nodeclaim
@@ -52,23 +52,24 @@ import (
 
 // Options configure a Scheduler.
 type Options struct {
-	// Cache is required. It holds whole pods of fargate-scheduler. New adds an index, so it must not have been started.
+	// Cache is required. It holds complete pods of fargate-scheduler. It must not have been started, since New adds an
+	// index.
 	Cache    cache.Cache
 	Client   client.Client        // required; reads from the API server, not from a cache
 	Kube     kubernetes.Interface // required; for leases
 	Names    *translate.Names     // required
 	Recorder events.Recorder      // required; its source is fargate-scheduler
-	Hosts    []microvm.Host       // known from the start
-	// HostGrace is how long a host may be lost before its pods are given up. It defaults to 50 s, after which Kubernetes
-	// calls any node unknown (kube-controller-manager --node-monitor-grace-period).
+	Hosts    []microvm.Host       // registered from the start
+	// HostGrace is how long a host may be lost before its pods are given up. It defaults to 50 s, after which
+	// Kubernetes marks any node unknown (kube-controller-manager --node-monitor-grace-period).
 	HostGrace time.Duration
-	// Logging returns whether the logs of a profile's new pod are routed; nil reports nothing about logging.
+	// Logging returns whether the logs of a profile's new pod are routed. If nil, nothing is reported about logging.
 	Logging func(context.Context, *v1alpha1.FargateProfileSpec) fargate.LogState
 	Clock   clock.Clock  // default: the real one
 	Log     *slog.Logger // default: slog.Default
 }
 
-// workers is the number of pods worked on at a time. The work is requests to the API server.
+// workers is the number of pods processed concurrently. The work consists of requests to the API server.
 const workers = 16
 
 // Scheduler assigns pods to microVMs and maintains their Nodes.
@@ -110,7 +111,7 @@ func New(ctx context.Context, o Options) (*Scheduler, error) {
 	return s, nil
 }
 
-// AddHost registers a host, in place of an earlier one of its name.
+// AddHost registers a host, replacing an earlier one of the same name.
 func (s *Scheduler) AddHost(h microvm.Host) { s.hosts.add(h) }
 
 // RemoveHost forgets a host. Its pods are given up like those of a lost host.
@@ -120,8 +121,8 @@ func (s *Scheduler) RemoveHost(name string) {
 	}
 }
 
-// Abilities returns what pods can rely on: the abilities of the first ready host by name, else of the first host, else
-// the default ones.
+// Abilities returns the features that pods can rely on: those of the first ready host by name, else of the first host
+// that has reported any, else the defaults.
 func (s *Scheduler) Abilities() fargate.Abilities { return s.hosts.abilities() }
 
 // Run works until ctx is done. The cache must be synced.
@@ -141,7 +142,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	return nil
 }
 
-// resume takes over the pods and NodeClaims that an earlier process has left.
+// resume takes over the pods and NodeClaims of an earlier process.
 func (s *Scheduler) resume(ctx context.Context) error {
 	s.work.leads.Store(true) // before the lists: later changes are events
 	var claims karpv1.NodeClaimList
@@ -177,8 +178,8 @@ func (s *Scheduler) resume(ctx context.Context) error {
 	return nil
 }
 
-// pod advances one pod by a step and returns after how long to look at it again, 0 for not before the next event. The
-// key is namespace/name, or the UID of a pod that no longer exists.
+// pod advances one pod by a step. It returns the delay after which to process it again, 0 to wait for the next event.
+// The key is namespace/name, or the UID of a pod that no longer exists.
 func (s *Scheduler) pod(ctx context.Context, key string) (time.Duration, error) {
 	namespace, name, ok := strings.Cut(key, "/")
 	if !ok {

@@ -16,7 +16,7 @@ import (
 // ErrGone is returned by Adopt for a VM that has ended.
 var ErrGone = errors.New("the VM has ended")
 
-// Adopt returns the process of a VM by its state directory, after a restart of the host process.
+// Adopt returns the process of a running VM from its state directory, after a restart of the host process.
 func Adopt(dir string) (*Process, error) {
 	b, err := os.ReadFile(filepath.Join(dir, recordFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -34,15 +34,15 @@ func Adopt(dir string) (*Process, error) {
 	}
 	p, err := newProcess(r, dir, findGroup(r.ID), nil)
 	if err != nil {
-		findGroup(r.ID).remove() // nobody was there to see its end
+		findGroup(r.ID).remove() // no process was running to remove it at the VM's end
 		return nil, fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return p, nil
 }
 
-// Reap kills every VMM process below a directory of state directories, except those of VMs that keep names, and removes
-// the cgroups of their VMs and of all VMs with a directory there. It finds processes by their command line and working
-// directory, and thus also those whose starter was killed before it could record them.
+// Reap kills every VMM process whose state directory is below root, except those of the VMs in keep. It removes the
+// cgroups of the killed VMs and of all other VMs with a directory there that are not in keep. It finds processes by
+// command line and working directory, and thus also those whose parent was killed before it could record them.
 func Reap(root string, keep map[string]bool) (killed int, err error) {
 	root, err = filepath.Abs(root)
 	if err != nil {
@@ -82,15 +82,16 @@ func Reap(root string, keep map[string]bool) (killed int, err error) {
 	return killed, nil
 }
 
-// vmOf returns the VM whose state directory is dir, which must be directly below root. In namespaces a container's
-// process can have any command line, for instance one with "..", which would name a cgroup that is no VM's.
+// vmOf returns the VM whose state directory is dir, which must be directly below root. In namespaces, a container's
+// process can have any command line, for instance one with "..", which would name a cgroup that does not belong to a
+// VM.
 func vmOf(root, dir string) (id string, ours bool) {
 	id = filepath.Base(dir)
 	return id, filepath.Join(root, id) == dir
 }
 
 // stateDir returns the state directory of a VMM process: its working directory or, for an agent in namespaces, which
-// does not see the host's directories, its first argument.
+// cannot see the host's directories, its first argument.
 func stateDir(pid int) string {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if args := strings.Split(string(b), "\x00"); len(args) > 2 && args[0] == processMark {
@@ -100,13 +101,13 @@ func stateDir(pid int) string {
 	return strings.TrimSuffix(dir, " (deleted)")
 }
 
-// isVMM tells a VMM from, say, a shell in a state directory.
+// isVMM distinguishes a VMM from, say, a shell in a state directory.
 func isVMM(pid int) bool {
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return strings.Contains(string(b), processMark)
 }
 
-// kill kills a VMM process and waits for its end.
+// kill kills a VMM process and waits for it to end.
 func kill(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

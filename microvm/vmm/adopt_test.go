@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where nobody reaps, as in a container without an init, the process of a VM that has ended still exists.
+// If nothing reaps processes, as in a container without an init, the process of a VM that has ended still exists.
 func TestAdoptUnreapedProcess(t *testing.T) {
 	child := exec.Command("true")
 	if err := child.Start(); err != nil {

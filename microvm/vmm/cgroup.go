@@ -16,23 +16,23 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// group is the cgroup of a VM: one directory under cgroup v2, one per hierarchy under v1, and none where cgroups cannot
-// be written.
+// group is the cgroup of a VM: one directory under cgroup v2, one per hierarchy under v1, and none where cgroups are
+// not writable.
 type group struct {
 	dirs []string
 	v2   bool
 }
 
-// limits of a group.
+// limits are the limits of a group.
 type limits struct {
 	memoryMiB, processes int
 	cpu                  int // microseconds of each 100 milliseconds
 }
 
-// controllers limit a VM.
+// controllers are the controllers that limit a VM.
 var controllers = []string{"cpu", "memory", "pids"}
 
-// files returns the files that hold the limits, by name, for each controller.
+// files returns, for each controller, the files that hold the limits and their values.
 func (l limits) files(v2 bool) map[string]map[string]string {
 	memory, cpu := strconv.Itoa(l.memoryMiB<<20), strconv.Itoa(l.cpu)
 	weightFile, weight := cpuWeight(l.cpu/100_000, v2)
@@ -47,7 +47,7 @@ func (l limits) files(v2 bool) map[string]map[string]string {
 	return files
 }
 
-// cpuWeight returns the file and value with which a group competes for CPUs like so many busy processes.
+// cpuWeight returns the file and the value that make a group compete for CPUs like as many busy processes as cpus.
 func cpuWeight(cpus int, v2 bool) (file, value string) {
 	if v2 {
 		return "cpu.weight", strconv.Itoa(min(100*cpus, 10_000))
@@ -55,8 +55,8 @@ func cpuWeight(cpus int, v2 bool) (file, value string) {
 	return "cpu.shares", strconv.Itoa(min(1024*cpus, 1<<18))
 }
 
-// makeGroup makes a VM's cgroup in every hierarchy that limits it. It returns the hierarchies of version 1, each as its
-// controllers. If it fails it returns the part of the group that it could make.
+// makeGroup creates a VM's cgroup in every hierarchy that limits it. version1 lists the hierarchies of version 1,
+// each as its controllers. On error, g is the part of the group that was created.
 func makeGroup(id string, l limits) (g group, version1 []string, err error) {
 	root, failed := version2Root()
 	g.v2 = root == cgroupRoot
@@ -84,8 +84,8 @@ func makeGroup(id string, l limits) (g group, version1 []string, err error) {
 	return g, version1, failed
 }
 
-// setTotalWeight gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default
-// they would together get as much as a single busy process of the host.
+// setTotalWeight gives the group of all microVMs the weight of all CPUs, as a kubelet does for its pods. By default,
+// they would together get only as much as one busy process of the host.
 func setTotalWeight(dir string, controllers []string, v2 bool) error {
 	if !slices.Contains(controllers, "cpu") {
 		return nil
@@ -97,7 +97,7 @@ func setTotalWeight(dir string, controllers []string, v2 bool) error {
 	return os.WriteFile(filepath.Join(dir, file), []byte(weight), 0)
 }
 
-// make makes a directory of the group with its limits.
+// make creates a directory of the group and sets its limits.
 func (g *group) make(dir string, controllers []string, l limits) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (g group) has(file string) bool {
 	})
 }
 
-// enableControllers enables, under cgroup v2, the controllers that VMs' groups need.
+// enableControllers enables, under cgroup v2, the controllers that the VMs' groups need.
 func enableControllers(root string) error {
 	var failed []error
 	for _, dir := range []string{root, filepath.Join(root, "nodeless")} {
@@ -135,7 +135,7 @@ func enableControllers(root string) error {
 			switch {
 			case slices.Contains(strings.Fields(string(available)), c):
 				failed = append(failed, enableController(c, dir))
-			case dir == root: // below root the error would be repeated
+			case dir == root: // only once: the error would be the same below root
 				failed = append(failed, fmt.Errorf("the kernel does not provide the cgroup controller %s: enable it at boot "+
 					"(for example with cgroup_enable=memory)", c))
 			}
@@ -144,7 +144,7 @@ func enableControllers(root string) error {
 	return errors.Join(failed...)
 }
 
-// enableController enables a controller for the groups below one.
+// enableController enables a controller for the child groups of a group.
 func enableController(controller, dir string) error {
 	err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
 	if errors.Is(err, unix.EBUSY) {
@@ -156,7 +156,7 @@ func enableController(controller, dir string) error {
 	return nil
 }
 
-// version2Root returns where cgroup v2 is mounted, alone or beside the hierarchies of version 1.
+// version2Root returns where cgroup v2 is mounted, alone or alongside the hierarchies of version 1.
 func version2Root() (string, error) {
 	for _, dir := range []string{cgroupRoot, filepath.Join(cgroupRoot, "unified")} {
 		if _, err := os.Stat(filepath.Join(dir, "cgroup.controllers")); err == nil {
@@ -167,7 +167,7 @@ func version2Root() (string, error) {
 		"mount it (mount -t cgroup2 none /sys/fs/cgroup/unified)")
 }
 
-// findGroup returns the cgroup that an earlier process made for a VM.
+// findGroup returns the cgroup that an earlier process created for a VM.
 func findGroup(id string) group {
 	v2 := filepath.Join(cgroupRoot, "nodeless", id)
 	if isDir(v2) {
@@ -187,7 +187,7 @@ func (g group) add(pid int) error {
 	return nil
 }
 
-// remove removes the group and those below it. Its processes have ended, but the kernel takes a moment to notice.
+// remove removes the group and its descendants. Its processes have ended, but the kernel takes a moment to notice.
 func (g group) remove() {
 	for _, dir := range g.dirs {
 		for range 100 {
@@ -199,7 +199,7 @@ func (g group) remove() {
 	}
 }
 
-// removeGroup removes a cgroup and those below it. Their files are the kernel's.
+// removeGroup removes a cgroup and its descendants. The files in them belong to the kernel and need no removal.
 func removeGroup(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -215,13 +215,13 @@ func removeGroup(dir string) error {
 	return os.Remove(dir)
 }
 
-// hierarchy is a hierarchy of cgroups.
+// hierarchy is a version 1 hierarchy, or the version 2 one, and the controllers in it that limit a VM.
 type hierarchy struct {
 	path        string
 	controllers []string
 }
 
-// version1Hierarchies returns the version 1 hierarchies that limit a VM or account for what it uses. All are needed.
+// version1Hierarchies returns the version 1 hierarchies that limit a VM or account for its usage. All are required.
 func version1Hierarchies() ([]hierarchy, error) {
 	b, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {

@@ -9,26 +9,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users of confined VMMs: each VM has one of its own. Nobody else has any between the users of containers and those of
-// foreign disk images (systemd.io/UIDS-GIDS).
+// User IDs of confined VMMs, one per VM. The range lies between those of containers and of foreign disk images, and
+// is otherwise unassigned (systemd.io/UIDS-GIDS).
 const (
 	firstUser = 0x7000_0000
 	mostUsers = 0x0ffe_0000
 )
 
-// ownNamespaces are those of a confined VMM: it sees no process but itself and no network but the interface that it was
-// given.
+// ownNamespaces are the namespaces of a confined VMM: it sees no process but itself and no network but the interface
+// that it was given.
 const ownNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// userOf returns the user, and the group, as which the VMM of a VM runs.
+// userOf returns the user ID, which is also the group ID, of a VM's VMM.
 func userOf(id string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // it never fails
 	return firstUser + h.Sum32()%mostUsers
 }
 
-// confine returns QEMU's arguments for giving up what root may do. There are none where this process is not root: then
-// QEMU has no more rights than this process.
+// confine returns QEMU's arguments for dropping root's privileges. It returns none if this process is not root: then
+// QEMU has no more privileges than this process.
 func (q *QEMU) confine(id string) []string {
 	if os.Geteuid() != 0 {
 		return nil
@@ -36,9 +36,9 @@ func (q *QEMU) confine(id string) []string {
 	return confinement(q.help, userOf(id))
 }
 
-// confinement returns QEMU's arguments for becoming a user without capabilities once it has opened the VM's files. Its
-// root directory is then its working directory, the VM's state directory, where everything is root's. help is what
-// `qemu -help` says: options have changed their names (QEMU, "Removed features": -chroot and -runas).
+// confinement returns QEMU's arguments for becoming a user without capabilities once it has opened the VM's files.
+// Its root directory is then its working directory, the VM's state directory, where everything belongs to root. help
+// is the output of `qemu -help`: the options have been renamed (QEMU, "Removed features": -chroot and -runas).
 func confinement(help string, user uint32) []string {
 	_, runWith, _ := strings.Cut(help, "\n-run-with ")
 	runWith, _, _ = strings.Cut(runWith, "\n-")
@@ -59,8 +59,9 @@ func confinement(help string, user uint32) []string {
 	return args
 }
 
-// sandbox returns the value of QEMU's -sandbox, its filter of system calls. A confined QEMU has to change its user
-// under it; afterwards it has no capability to do so again, and can gain none (no_new_privs, which the filter needs).
+// sandbox returns the value of QEMU's -sandbox, its system call filter. A confined QEMU must change its user while
+// the filter is active; afterwards it has no capability to do so again and can gain none (no_new_privs, which the
+// filter requires).
 func sandbox(confined bool) string {
 	elevate := "deny"
 	if confined {

@@ -14,16 +14,17 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Time limits of an attempt to begin a session. The first attempt with a VM that this process started may have to wait
-// for a boot. With any other one a host that has gone may have left half a frame behind: the attempt that completes it
-// is repeated, with a longer limit each time, since the guest may lose what it is sent while hosts come and go.
+// Time limits of an attempt to start a session. The first attempt with a VM that this process started may have to
+// wait for the guest to boot. On any other attempt, an earlier session may have left half a frame behind. The attempt
+// that completes the frame is repeated with a longer limit each time, since the guest may lose data that it is sent
+// while hosts connect and disconnect.
 const (
 	bootTime   = 30 * time.Second
 	answerTime = 5 * time.Second
 )
 
-// Dial begins a session with the guest's agent. It waits for a guest that is booting until ctx ends. There can be one
-// session at a time.
+// Dial starts a session with the guest's agent. It waits until ctx ends for a guest that is booting. There can be
+// only one session at a time.
 func (p *Process) Dial(ctx context.Context) (*wire.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +83,7 @@ func (p *Process) probeAgent(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// dialUnix connects to a socket whose path may be longer than the 108 bytes that an address can hold.
+// dialUnix connects to a socket whose path may exceed the 108 bytes that an address can hold.
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -98,7 +99,7 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	}
 }
 
-// retry pauses before another attempt, since a VMM creates its socket a moment before it listens. It returns false when
+// retry pauses before another attempt, since a VMM creates its socket a moment before it listens. It returns false if
 // ctx has ended.
 func retry(ctx context.Context) bool {
 	select {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// A guest in which a host has left half a frame answers the next host's first attempt.
+// A guest in which a host has left half a frame responds to the next host's first attempt.
 func TestDialCompletesWhatAnotherHostLeft(t *testing.T) {
 	dir := t.TempDir()
 	listener, err := net.Listen("unix", filepath.Join(dir, controlFile))
@@ -83,7 +83,7 @@ func (p *port) Read(b []byte) (int, error) {
 
 func (p *port) Write(b []byte) (int, error) { return p.conn.Write(b) }
 
-// interrupted is a connection whose host is killed before the last byte of what it writes.
+// interrupted is a connection whose host is killed before the last byte of a write.
 type interrupted struct {
 	net.Conn
 	now bool

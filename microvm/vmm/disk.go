@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nodeless/nodeless/internal/kit/osthread"
 	"github.com/nodeless/nodeless/microvm/guest/enter"
 )
 
-// spareSerial and deviceID name the device of a disk, counted from 0, to the guest while there is no disk, and to QEMU.
+// spareSerial returns the serial by which the guest finds a device, counted from 0, that had no disk at the VM's
+// start.
 func spareSerial(device int) string { return fmt.Sprintf("spare-%d", device) }
 
 func deviceID(device int) string { return fmt.Sprintf("device%d", device) }
 
-// AddDisk puts a disk, read-only, on a device of a running VM that had none at its start, and returns the serial by
-// which the guest finds the device. Devices are counted from 0, and a guest takes them in that order.
+// AddDisk attaches a read-only disk to a device of a running VM that had none at the VM's start, and returns the
+// serial by which the guest finds the device. Devices are counted from 0 and are used in that order.
 func (p *Process) AddDisk(ctx context.Context, device int, path string) (serial string, err error) {
 	if device >= MaxDisks {
 		return "", fmt.Errorf("a microVM has %d disks, and all are in use", MaxDisks)
@@ -28,7 +29,7 @@ func (p *Process) AddDisk(ctx context.Context, device int, path string) (serial 
 		return "", err
 	}
 	defer func() { _ = q.conn.Close() }()
-	image, err := os.Open(path) // QEMU may not
+	image, err := os.Open(path) // QEMU may not open it
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +44,7 @@ func (p *Process) AddDisk(ctx context.Context, device int, path string) (serial 
 	}, nil); err != nil {
 		return "", err
 	}
-	// QEMU can do so for a device that works since version 6.2.
+	// QEMU supports this for a realized device since version 6.2.
 	if err := q.execute("qom-set", map[string]any{
 		"path": "/machine/peripheral/" + deviceID(device), "property": "drive", "value": node,
 	}, nil); err != nil {
@@ -53,8 +54,8 @@ func (p *Process) AddDisk(ctx context.Context, device int, path string) (serial 
 	return spareSerial(device), nil
 }
 
-// MountDisk mounts a disk, read-only, for a running agent in namespaces, where the agent mounts those that it has from
-// its start.
+// MountDisk mounts a read-only disk for a running agent in namespaces. Disks present at its start are mounted by the
+// agent itself.
 func (p *Process) MountDisk(serial, path string) error {
 	image, err := os.Open(path)
 	if err != nil {
@@ -65,21 +66,16 @@ func (p *Process) MountDisk(serial, path string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = device.Close() }() // from then on the mount keeps it
+	defer func() { _ = device.Close() }() // from then on the mount holds it
 	mount, err := openMount(device.Name())
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(mount) }()
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine, since it leaves this mount namespace
-		done <- p.moveMount(mount, filepath.Join(enter.DisksDir, serial))
-	}()
-	return <-done
+	return osthread.Run(func() error { return p.moveMount(mount, filepath.Join(enter.DisksDir, serial)) })
 }
 
-// openMount mounts a device with an ext4 file system where no path leads to it.
+// openMount mounts a device's ext4 file system detached, without a path.
 func openMount(device string) (int, error) {
 	fs, err := unix.Fsopen("ext4", unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -102,7 +98,7 @@ func openMount(device string) (int, error) {
 	return mount, nil
 }
 
-// moveMount takes this thread into the mount namespace of the process and puts the mount there.
+// moveMount moves the calling thread into the process's mount namespace and attaches the mount there.
 func (p *Process) moveMount(mount int, target string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

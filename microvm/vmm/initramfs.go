@@ -10,7 +10,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 )
 
-// initramfs writes the guest's initial file system to dir, in a file named after its content, and returns the path.
+// initramfs writes the guest's initial file system to a file in dir that is named after its content, and returns the
+// path.
 func initramfs(dir string, agent Agent, k Kernel) (string, error) {
 	modules, err := k.moduleFiles()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Kernel is a kernel for guests: an image that QEMU can boot, and its modules.
+// Kernel is a guest kernel: an image that QEMU can boot, and its modules.
 type Kernel struct {
 	Image   string // a bzImage or vmlinux
-	Modules string // the directory of one version under lib/modules; "" when everything needed is built in
+	Modules string // the directory of one version under lib/modules; "" if all that is needed is built in
 }
 
-// FindKernel finds a guest kernel below dir or, if that is "", in the caches of scripts/guest-kernel and in the
-// installed system. Debian's linux-image-cloud-amd64 is the one that is tested. Unpacked, it has boot/ and
-// lib/modules/ (or usr/lib/modules/).
+// FindKernel finds a guest kernel below dir or, if dir is "", in the caches of scripts/guest-kernel and in the
+// installed system. The tested kernel is Debian's linux-image-cloud-amd64. Unpacked, it has boot/ and lib/modules/
+// (or usr/lib/modules/).
 func FindKernel(dir string) (Kernel, error) {
 	roots := []string{dir}
 	if dir == "" {
@@ -39,7 +39,7 @@ func FindKernel(dir string) (Kernel, error) {
 }
 
 // kernelIn returns the newest cloud kernel below a root directory or, except in /, the newest of any kind: the host's
-// own kernel may lack what a guest needs.
+// kernel may lack what a guest needs.
 func kernelIn(root string) (Kernel, bool) {
 	images, _ := filepath.Glob(filepath.Join(root, "boot", "vmlinuz-*cloud*")) // the pattern is well formed
 	if len(images) == 0 && root != "/" {
@@ -80,7 +80,7 @@ func isDir(path string) bool {
 var guestModules = []string{"virtio_mmio", "virtio_console", "virtio_blk", "virtio_net", "overlay"}
 
 // moduleFiles returns the paths of the modules that a guest needs, dependencies first: the agent loads them in this
-// order. Modules that do not exist are taken to be built in.
+// order. Modules that do not exist are assumed to be built in.
 func (k Kernel) moduleFiles() ([]string, error) {
 	if k.Modules == "" {
 		return nil, nil
@@ -125,8 +125,8 @@ func (k Kernel) moduleFiles() ([]string, error) {
 	return order, nil
 }
 
-// dependencies reads from a module's own .modinfo which modules it needs: a package that is unpacked but not installed
-// has no modules.dep.
+// dependencies reads which modules a module needs from its own .modinfo, since a package that is unpacked but not
+// installed has no modules.dep.
 func dependencies(path string) ([]string, error) {
 	if !strings.HasSuffix(path, ".ko") {
 		return nil, fmt.Errorf("kernel module %s is compressed: unpack it (Debian 12's are not compressed)", path)

@@ -22,9 +22,9 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Namespaces runs pods without virtual machines, on hosts that cannot have any. The guest's agent is the first
-// process of Linux namespaces, in the same cgroup and with the same control port as a VM's. It is no security
-// boundary, and its Capabilities say so.
+// Namespaces runs pods without virtual machines, on hosts that cannot run them. The guest's agent is the first
+// process of new Linux namespaces, with the same cgroup and control port as a VM's process. It is no security
+// boundary, as its Capabilities warn.
 //
 // When the first process ends, for whatever reason, the kernel removes the namespaces and with them all processes,
 // mounts, loop devices and network devices.
@@ -62,7 +62,7 @@ func (n *Namespaces) probe(ctx context.Context) (Capabilities, error) {
 	}
 	began := time.Now()
 	if err := n.startProbe(ctx); err != nil {
-		return Capabilities{}, fmt.Errorf("no agent starts in them: %w", err)
+		return Capabilities{}, fmt.Errorf("the guest agent does not start in them: %w", err)
 	}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
@@ -136,8 +136,8 @@ func (n *Namespaces) Start(ctx context.Context, spec Spec) (*Process, bool, erro
 	return p, false, nil
 }
 
-// launch starts an agent in new namespaces. The agent waits for its environment: if this process ends before, the agent
-// ends, too.
+// launch starts an agent in new namespaces. The agent waits for its environment: if this process ends first, the
+// agent ends, too.
 func (n *Namespaces) launch(spec Spec) (_ *Process, err error) {
 	dir, err := filepath.Abs(spec.Dir)
 	if err != nil {
@@ -208,7 +208,7 @@ func (n *Namespaces) command(dir string, log *os.File, inherited []*os.File) *ex
 	}
 }
 
-// podGroup makes the cgroup that limits a pod, since there is no virtual machine that would.
+// podGroup creates the cgroup that limits a pod, since no virtual machine does.
 func podGroup(spec Spec) (group, []string, error) {
 	g, controllers, err := makeGroup(spec.ID, podLimits(spec.Shape))
 	if err == nil && !g.has("cgroup.kill") {
@@ -221,13 +221,13 @@ func podGroup(spec Spec) (group, []string, error) {
 	return g, controllers, err
 }
 
-// podLimits adds to a shape what the agent needs.
+// podLimits returns the limits of a shape, plus what the agent needs.
 func podLimits(s Shape) limits {
 	const agentMiB = 32
 	return limits{memoryMiB: s.MemoryMiB + agentMiB, cpu: s.CPUs * 100_000, processes: 4096}
 }
 
-// listenControl makes the socket of the control port. Its path may be longer than an address can hold.
+// listenControl creates the control port's socket. Its path may be too long for a socket address.
 func listenControl(dir string) (*os.File, error) {
 	path := filepath.Join(dir, controlFile)
 	_ = os.Remove(path)

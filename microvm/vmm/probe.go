@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle host. One under KVM boots in far less
-// or, where KVM only pretends to work, never.
+// Limits of a probe guest's boot. An emulated guest takes 2 seconds on an idle host. One under KVM boots much faster
+// or, where KVM is present but does not work, never.
 const (
 	kvmProbeLimit = 2 * time.Second
 	tcgProbeLimit = 60 * time.Second
@@ -27,8 +27,8 @@ var probeShape = Shape{CPUs: 1, MemoryMiB: 128}
 const tcgWarning = "microVMs run under pure emulation (TCG), since no guest boots with KVM here: 10 to 20 times " +
 	"slower, and NOT a security boundary. Use it to try things out."
 
-// Probe implements Driver. It boots a guest with each accelerator, the fastest first, and chooses the first whose agent
-// answers. That /dev/kvm can be opened proves nothing.
+// Probe implements Driver. It boots a guest with each accelerator, fastest first, and chooses the first whose agent
+// answers. Being able to open /dev/kvm proves nothing.
 func (q *QEMU) Probe(ctx context.Context) (Capabilities, error) {
 	q.once.Do(func() { q.found, q.foundErr = q.probe(ctx) })
 	return q.found, q.foundErr

@@ -23,8 +23,8 @@ const (
 	vmmLogFile  = "vmm.log"
 )
 
-// record is what a later process needs to adopt a VM. Process IDs are reused, so the start time identifies the process,
-// too.
+// record is what a later process needs to adopt a VM. Process IDs are reused, so the start time is part of the
+// process's identity.
 type record struct {
 	ID        string
 	PID       int
@@ -73,7 +73,7 @@ func spawn(cmd *exec.Cmd, start func(*exec.Cmd) error, id, dir string, g group) 
 	return p, err
 }
 
-// openLog opens the file for what a VM's process writes to its standard output and error.
+// openLog opens the file for the standard output and error of a VM's process.
 func openLog(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, vmmLogFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
@@ -128,7 +128,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // PID returns the ID of the process.
 func (p *Process) PID() int { return p.record.PID }
 
-// Kill ends the VM and returns when it has ended. It can be called any number of times.
+// Kill ends the VM and returns once it has ended. It can be called repeatedly.
 func (p *Process) Kill() {
 	p.mu.Lock()
 	if !p.ended {
@@ -138,10 +138,10 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// maxConsole bounds a console log, in bytes, since a guest could fill the host's disk with it.
+// maxConsole limits the size of a console log in bytes, since a guest could otherwise fill the host's disk.
 const maxConsole = 1 << 20
 
-// TrimConsole empties a console log that has grown too large. Call it from time to time.
+// TrimConsole empties logs that have grown too large. Call it periodically.
 func (p *Process) TrimConsole() {
 	for _, name := range []string{consoleFile, vmmLogFile} {
 		path := filepath.Join(p.dir, name)
@@ -151,11 +151,12 @@ func (p *Process) TrimConsole() {
 	}
 }
 
-// LastWords returns the VMM's messages and the end of the guest's console, for an error that says why a VM ended: the
-// reason of a kernel panic, or else the last 2,000 bytes.
+// LastWords returns the VMM's messages and the end of the guest's console, for errors that report why a VM ended. Of
+// each it returns the line of a kernel panic, or else the last 2,000 bytes.
 func (p *Process) LastWords() string { return lastWords(p.dir) }
 
-// panicLine begins the line in which Linux says why it panics. The trace after it may be longer than what is read.
+// panicLine begins the line in which Linux reports why it panics. The trace after it may be longer than lastWords
+// reads.
 const panicLine = "Kernel panic - not syncing: "
 
 func lastWords(dir string) string {

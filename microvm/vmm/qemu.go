@@ -22,9 +22,10 @@ type QEMU struct {
 	Binary string // "" finds qemu-system-x86_64
 	Kernel Kernel
 	Agent  Agent
-	// Dir holds what is made once: the initial file system and the device states of templates. It is private to this user.
+	// Dir holds files that are made once: the initial file system and the device states of templates. It is private to
+	// this user.
 	Dir string
-	// TemplateDir holds the memory of templates, and should be in memory (a tmpfs). "" makes no templates.
+	// TemplateDir holds the memory of templates and should be in memory (a tmpfs). "" disables templates.
 	TemplateDir string
 	// Accelerator is "kvm" or "tcg"; "" probes.
 	Accelerator string
@@ -34,9 +35,9 @@ type QEMU struct {
 	foundErr error
 	kernel   string // what the VMM loads: Kernel.Image or the kernel inside it
 	initrd   string
-	help     string // what the VMM says of its options
+	help     string // the VMM's description of its options
 
-	sharesNamespaces bool // root may not make any here
+	sharesNamespaces bool // root cannot create namespaces here
 	tscKHz           uint64
 
 	mu        sync.Mutex
@@ -69,7 +70,7 @@ func (q *QEMU) setUp() error {
 	return nil
 }
 
-// templateBasis identifies everything that a template depends on beside its shape. Any change makes it worthless.
+// templateBasis identifies all that a template depends on besides its shape. A template of another basis is unusable.
 func (q *QEMU) templateBasis() (string, error) {
 	kernel, err := os.Stat(q.Kernel.Image)
 	if err != nil {
@@ -92,9 +93,9 @@ type command struct {
 	incoming int      // descriptor from which to read a device state; 0: none
 }
 
-// arguments returns QEMU's arguments. All VMs have the same devices, used or not, so that each can be restored from the
-// template of its shape. There is no balloon, since returning memory would punch holes into the template's memory file,
-// which others share; and no virtio-rng, since the host sends entropy.
+// arguments returns QEMU's arguments. All VMs have the same devices, used or not, so that each can be restored from
+// the template of its shape. There is no balloon, since returning memory would punch holes into the template's memory
+// file, which other VMs share; and no virtio-rng, since the host sends entropy.
 func (q *QEMU) arguments(c command) []string {
 	machine := "microvm,isa-serial=on"
 	args := []string{"-name", processMark, "-m", fmt.Sprint(c.shape.MemoryMiB), "-smp", fmt.Sprint(c.shape.CPUs)}
@@ -132,8 +133,8 @@ func (q *QEMU) arguments(c command) []string {
 			}
 		}
 		node := fmt.Sprintf("disk%d", i)
-		// The guest gets all errors, also when the host's disk is full. By default QEMU would then stop the VM, which would
-		// look as if it hung.
+		// Report all errors to the guest, even when the host's disk is full. By default QEMU would then stop the VM,
+		// which would appear to hang.
 		args = append(args, "-blockdev", fmt.Sprintf("%s,node-name=%s,read-only=%s", backend, node, readOnly),
 			"-device", fmt.Sprintf("virtio-blk-device,id=%s,drive=%s,serial=%s,werror=report,rerror=report", deviceID(i), node,
 				serial))
@@ -149,10 +150,10 @@ func (q *QEMU) processor() (accelerator, cpu string) {
 	if q.found.Accelerator == "kvm" {
 		return "kvm", "host"
 	}
-	// The CPU lacks what makes an emulated kernel slow. ERMS: an emulated instruction that moves bytes takes as long for
-	// each byte as one that moves words takes for each word. LA57: a page table of five levels is one more to walk. SMAP:
-	// each access to a process's memory ends two blocks of translated code. 32 MiB of translations are not enough for a
-	// boot: QEMU would throw all of them away and translate again.
+	// Omit the CPU features that make an emulated kernel slow. ERMS: an emulated instruction that moves bytes takes as
+	// long per byte as one that moves words takes per word. LA57: five-level page tables add a level to walk. SMAP:
+	// each access to a process's memory ends two blocks of translated code. As for tb-size, 32 MiB of translations are
+	// not enough for a boot: QEMU would discard all of them and translate again.
 	return "tcg,tb-size=64", "max,-erms,-la57,-smap"
 }
 
@@ -162,7 +163,7 @@ func (q *QEMU) CPUAndKernel() []string {
 	return []string{"-accel", accelerator, "-cpu", cpu, "-kernel", q.kernel, "-append", q.KernelArguments()}
 }
 
-// KernelArguments returns the guest kernel's command line. It enables the security modules that a pod can use by
+// KernelArguments returns the guest kernel's command line. It enables only the security modules that a pod can use by
 // itself. The others need profiles, which no guest has, and would be consulted at every system call.
 func (q *QEMU) KernelArguments() string {
 	args := "console=ttyS0 quiet loglevel=4 reboot=t panic=-1 nokaslr cryptomgr.notests no_timer_check " +
@@ -183,7 +184,7 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 			len(spec.Disks), MaxDisks)
 	}
 	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork}
-	if spec.UserNet == nil { // which needs the host's network and name servers, and is for hosts without root
+	if spec.UserNet == nil { // UserNet needs the host's network and name servers, and is for hosts without root
 		c.confine = q.confine(spec.ID)
 	}
 	var inherit []*os.File
@@ -213,11 +214,11 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 	return p, state != nil, nil
 }
 
-// noNetwork is an interface that leads nowhere. It has no state of its own, since each clone of a template brings its
-// own kind of network.
+// noNetwork is an interface that is connected to nothing. It has no state of its own, since each clone of a template
+// brings its own kind of network.
 var noNetwork = []string{"hubport,hubid=0"}
 
-// launch starts the process in a session of its own. Its working directory is the state directory, by which it is found
+// launch starts the process in its own session. Its working directory is the state directory, by which it is found
 // again.
 func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Process, error) {
 	log, err := openLog(dir)
@@ -233,7 +234,7 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Process, 
 		cmd.SysProcAttr.Cloneflags = ownNamespaces
 	}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
-	// The VM itself limits the guest; a cgroup limits the VMM, too, where one can be made.
+	// The VM itself limits the guest; a cgroup limits the VMM, too, where one can be created.
 	g, _, _ := makeGroup(id, vmmLimits(c.shape))
 	p, err := spawn(cmd, startFiltered, id, dir, g)
 	if err != nil {
@@ -268,8 +269,8 @@ func awaitSocket(p *Process, path string) error {
 	return fmt.Errorf("the VMM does not open its control socket within %s", startLimit)
 }
 
-// vmmLimits adds to a guest's shape QEMU's own memory, the template's pages that it is the first to touch, and half a
-// CPU for its own threads.
+// vmmLimits adds to a guest's shape QEMU's own memory, the template pages that this VM touches first, and half a CPU
+// for QEMU's own threads.
 func vmmLimits(s Shape) limits {
 	const overheadMiB = 384
 	return limits{memoryMiB: s.MemoryMiB + overheadMiB, cpu: s.CPUs*100_000 + 50_000, processes: 256}

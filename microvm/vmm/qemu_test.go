@@ -15,7 +15,7 @@ import (
 
 var small = vmm.Shape{CPUs: 1, MemoryMiB: 128}
 
-// session begins a session with the VM's agent.
+// session starts a session with the VM's agent.
 func session(t *testing.T, p *vmm.Process) *wire.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

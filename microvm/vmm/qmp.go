@@ -22,8 +22,7 @@ type qmp struct {
 	in   *json.Decoder
 }
 
-// dialQMP connects to the monitor, and leaves the guest's memory out of device states, since it is in a file of its
-// own.
+// dialQMP connects to the monitor, and excludes the guest's memory from device states, since it has its own file.
 func dialQMP(ctx context.Context, dir string) (*qmp, error) {
 	conn, err := dialUnix(ctx, filepath.Join(dir, qmpFile))
 	if err != nil {
@@ -50,7 +49,7 @@ func dialQMP(ctx context.Context, dir string) (*qmp, error) {
 	return q, nil
 }
 
-// pass gives QEMU an open file, which it opens as /dev/fdset/SET then.
+// pass passes an open file to QEMU, which can then open it as /dev/fdset/SET.
 func (q *qmp) pass(f *os.File, set int) error {
 	conn, ok := q.conn.(*net.UnixConn)
 	if !ok {
@@ -115,7 +114,7 @@ func loadState(dir string, descriptor int) error {
 	if err := q.execute("migrate-incoming", map[string]any{"uri": fmt.Sprintf("fd:%d", descriptor)}, nil); err != nil {
 		return err
 	}
-	// The guest would not notice a connection to the control port that is made before the state is loaded.
+	// Wait: the guest would not notice a connection to the control port made before the state is loaded.
 	for {
 		var vm struct {
 			Status string `json:"status"`
@@ -132,8 +131,8 @@ func loadState(dir string, descriptor int) error {
 	}
 }
 
-// saveState writes the device state of a running VM to a file and leaves the VM stopped. Its memory is in a shared file
-// already.
+// saveState writes the device state of a running VM to a file and leaves the VM stopped. Its memory is already in a
+// shared file.
 func saveState(ctx context.Context, dir, path string) error {
 	q, err := dialQMP(ctx, dir)
 	if err != nil {
@@ -173,7 +172,7 @@ func saveState(ctx context.Context, dir, path string) error {
 	}
 }
 
-// receive writes what the first connection sends to a file.
+// receive copies the data of the first connection to a file.
 func receive(l net.Listener, path string) error {
 	conn, err := l.Accept()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A host process that was killed between making a VM's cgroup and its process has left a cgroup without a process.
+// A host process that was killed between creating a VM's cgroup and its process has left a cgroup without a process.
 func TestReapGroupsWithoutProcesses(t *testing.T) {
 	root := t.TempDir()
 	var groups []group

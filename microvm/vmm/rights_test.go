@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/vmm"
 )
 
-// A VMM that root has started runs as a user of its own without any capability, under a filter of system calls, in a
-// root directory where nothing is its own; what it has open is the VM's. Disks can be added all the same.
+// A VMM started by root runs as a user of its own without any capability, under a system call filter, in a root
+// directory where it owns nothing; all its open files are the VM's. Disks can be added all the same.
 func TestAVMMHasNoRights(t *testing.T) {
 	q := microvmtest.QEMU(t)
 	if os.Geteuid() != 0 {

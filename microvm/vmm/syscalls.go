@@ -3,14 +3,16 @@ package vmm
 import (
 	"fmt"
 	"os/exec"
-	"runtime"
 
 	seccomp "github.com/elastic/go-seccomp-bpf"
+
+	"github.com/nodeless/nodeless/internal/kit/osthread"
 )
 
-// refusedCalls are system calls that QEMU has no use for, and a guest that has taken it over would have: they debug
-// and read other processes, mount, change namespaces, in which a user without rights may gain some, and reach parts of
-// the kernel in which ways to gain rights have been found. QEMU's own filter (see sandbox) leaves most of them out.
+// refusedCalls are system calls that QEMU does not need, but that would be useful to a guest that has taken it over:
+// they debug and read other processes, mount, change namespaces, in which an unprivileged user may gain privileges,
+// and reach parts of the kernel in which privilege escalations have been found. QEMU's own filter (see sandbox)
+// allows most of them.
 var refusedCalls = []string{
 	"ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "kcmp", "pidfd_getfd",
 	"mount", "umount2", "pivot_root", "move_mount", "open_tree", "fsopen", "fsconfig", "fsmount", "fspick",
@@ -24,25 +26,20 @@ var refusedCalls = []string{
 	"migrate_pages", "move_pages", "personality",
 }
 
-// startFiltered starts a command in which refusedCalls fail with EPERM, also in what it starts in turn. The filter is
-// that of a thread of this process from which the command is started, and which ends then.
+// startFiltered starts a command in which, and in whose descendants, refusedCalls fail with EPERM. It loads the
+// filter into a thread of this process, starts the command from that thread and ends the thread.
 func startFiltered(cmd *exec.Cmd) error {
 	if !seccomp.Supported() {
-		return cmd.Start() // QEMU itself says that it cannot filter
+		return cmd.Start() // QEMU itself reports that it cannot filter
 	}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine
+	return osthread.Run(func() error {
 		err := seccomp.LoadFilter(seccomp.Filter{NoNewPrivs: true, Policy: seccomp.Policy{
 			DefaultAction: seccomp.ActionAllow,
 			Syscalls:      []seccomp.SyscallGroup{{Names: refusedCalls, Action: seccomp.ActionErrno}},
 		}})
-		if err == nil {
-			err = cmd.Start()
-		} else {
-			err = fmt.Errorf("load the filter of system calls: %w", err)
+		if err != nil {
+			return fmt.Errorf("load the filter of system calls: %w", err)
 		}
-		started <- err
-	}()
-	return <-started
+		return cmd.Start()
+	})
 }

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mustBeRefused are system calls with which a guest that has taken over its VMM could start programs, look into other
+// mustBeRefused are system calls with which a guest that has taken over its VMM could start programs, inspect other
 // processes, gain rights in new namespaces, or reach far into the kernel.
 var mustBeRefused = []string{
 	"acct", "add_key", "bpf", "clock_settime", "clone", "delete_module", "execve", "execveat", "fanotify_init",
@@ -29,7 +29,8 @@ var mustBeRefused = []string{
 	"umount2", "unshare", "userfaultfd",
 }
 
-// tracedVariable makes this program print, as JSON, the system calls that a thread refuses, whose number it is.
+// tracedVariable holds a thread ID, and makes this program print, as JSON, the system calls that the thread's filters
+// refuse.
 const tracedVariable = "VMM_TEST_TRACED"
 
 func TestMain(m *testing.M) {
@@ -47,9 +48,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// callsRefused returns the names of all system calls that the filters of a thread refuse, whatever their arguments: with
-// arguments that are zero. It asks in a process of its own: a process that waits for its child's end, as ours does for
-// its VMM's, would also be told that the child was stopped to be looked at, and take that for the end.
+// callsRefused returns the names of all system calls that the filters of a thread refuse whatever their arguments,
+// which are zero here. It runs in a separate process: a process that waits for its child's end, as ours does for its
+// VMM's, would also be notified when the child is stopped for inspection, and mistake that for its end.
 func callsRefused(t *testing.T, thread int) (refused []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// template is a stopped guest of a shape, whose agent waits for a pod.
+// template is a stopped guest of a shape whose agent waits for a pod.
 type template struct {
 	making sync.Mutex                    // held while it is made
 	ready  atomic.Pointer[templateFiles] // nil until it is made
@@ -38,16 +38,17 @@ func (t *template) open() (state *os.File, memory string) {
 	if files == nil {
 		return nil, ""
 	}
-	state, err := os.Open(files.state)
-	if err != nil {
-		t.ready.Store(nil) // somebody removed it: boot instead
-		return nil, ""
+	if files.complete() {
+		if state, err := os.Open(files.state); err == nil {
+			return state, files.memory
+		}
 	}
-	return state, files.memory
+	t.ready.Store(nil) // it was removed: boot instead
+	return nil, ""
 }
 
-// Prepare implements Driver. A template takes a boot to make, and serves until the host reboots, or until kernel, agent
-// or VMM change.
+// Prepare implements Driver. Making a template takes a boot. The template serves until the host reboots or the
+// kernel, agent or VMM changes.
 func (q *QEMU) Prepare(ctx context.Context, shape Shape) error {
 	if _, err := q.Probe(ctx); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (q *QEMU) Prepare(ctx context.Context, shape Shape) error {
 	files := &templateFiles{
 		state: filepath.Join(q.Dir, name+".state"), memory: filepath.Join(q.TemplateDir, name+".memory"),
 	}
-	if !files.complete() { // otherwise an earlier host process has made it
+	if !files.complete() { // otherwise an earlier host process made it
 		if err := q.makeTemplate(ctx, files, shape); err != nil {
 			return fmt.Errorf("make a template of %d CPUs and %d MiB: %w", shape.CPUs, shape.MemoryMiB, err)
 		}
@@ -79,14 +80,14 @@ func (q *QEMU) Prepare(ctx context.Context, shape Shape) error {
 	return nil
 }
 
-// complete reports whether the whole template exists: the state is put in place last.
+// complete reports whether the whole template exists; the state file is put in place last.
 func (f *templateFiles) complete() bool {
 	_, err1 := os.Stat(f.state)
 	_, err2 := os.Stat(f.memory)
 	return err1 == nil && err2 == nil
 }
 
-// removeOldTemplates removes those of another kernel, agent, VMM or boot, since they occupy memory.
+// removeOldTemplates removes templates of another kernel, agent, VMM or boot, since they use memory.
 func (q *QEMU) removeOldTemplates(basis string) {
 	for _, dir := range []string{q.Dir, q.TemplateDir} {
 		old, _ := filepath.Glob(filepath.Join(dir, "template-*"))
@@ -107,7 +108,7 @@ func (q *QEMU) makeTemplate(ctx context.Context, files *templateFiles, shape Sha
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	_ = os.Remove(files.memory)
+	_, _ = os.Remove(files.state), os.Remove(files.memory) // state first: it says that the memory is complete
 	defer func() {
 		if err != nil {
 			_ = os.Remove(files.memory)

@@ -6,7 +6,7 @@ import "time"
 func readTSC() uint64
 
 // tscKHz measures the frequency of the time stamp counter. A guest of QEMU's microvm machine has no other clock to
-// measure it by, and a distribution kernel that is not told hangs in the attempt.
+// calibrate it with, and a distribution kernel that is not given the frequency hangs in the attempt.
 func tscKHz() uint64 {
 	const during = 200 * time.Millisecond
 	began, from := readTSCAt(readTSC, time.Now)
@@ -15,9 +15,9 @@ func tscKHz() uint64 {
 	return uint64(float64(to-from) / ended.Sub(began).Seconds() / 1000)
 }
 
-// readTSCAt reads the counter and the clock at the same moment. On a busy machine a process may lose its processor
-// between the two, for as long as a tenth of what is measured, and guests' clocks would be wrong by that much. So it
-// takes the best of several readings, the one during which the counter advanced the least.
+// readTSCAt reads the counter and the clock at the same moment. On a busy machine the process may lose its CPU
+// between the two reads, for as long as a tenth of the measured time, and guests' clocks would be wrong by that much.
+// So it takes the best of several readings: the one during which the counter advanced the least.
 func readTSCAt(counter func() uint64, clock func() time.Time) (at time.Time, tsc uint64) {
 	least := ^uint64(0)
 	for range 16 {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// A process that loses its processor between reading the counter and the clock measures no other frequency.
+// A process that is preempted between reading the counter and the clock measures the same frequency.
 func TestTheCounterIsReadWithTheClock(t *testing.T) {
 	epoch := time.Unix(0, 0)
 	var passed time.Duration // 1 GHz: one tick a nanosecond
 	reads := 0
 	counter := func() uint64 {
 		if reads++; reads%4 == 1 {
-			passed += 20 * time.Millisecond // others ran meanwhile
+			passed += 20 * time.Millisecond // other processes ran meanwhile
 		}
 		passed += 50 * time.Nanosecond
 		return uint64(passed)

@@ -18,9 +18,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/atomicfile"
 )
 
-// unpackKernel writes the kernel inside a bzImage to dir, in a file named after the image's content, and returns the
-// path: a VMM loads it at once, while a guest spends a fifth of its boot on decompressing it. If the image cannot be
-// unpacked, or the kernel cannot be booted by itself, unpackKernel returns the image.
+// unpackKernel writes the kernel in a bzImage to a file in dir that is named after the image's content, and returns
+// its path: a VMM loads it at once, while a guest spends a fifth of its boot decompressing it. If the image cannot be
+// unpacked, or the kernel cannot boot on its own, unpackKernel returns the image.
 func unpackKernel(dir, image string) (string, error) {
 	content, err := os.ReadFile(image)
 	if err != nil {
@@ -36,12 +36,12 @@ func unpackKernel(dir, image string) (string, error) {
 	}
 	old, _ := filepath.Glob(filepath.Join(dir, "vmlinux-*")) // the pattern is well formed
 	for _, o := range old {
-		_ = os.Remove(o) // VMMs have read it
+		_ = os.Remove(o) // VMMs have already read it
 	}
 	return path, atomicfile.Write(path, kernel)
 }
 
-// Limits of what an image's header may say.
+// Limits in bytes: the size of a decompressed kernel, and the part of an image that contains its header.
 const (
 	maxKernel = 512 << 20
 	minHeader = 0x250
@@ -49,7 +49,7 @@ const (
 
 var errNoPayload = errors.New("not a bzImage whose kernel can be unpacked")
 
-// payload decompresses the kernel in a bzImage (Linux, Documentation/x86/boot.rst, protocol 2.08 and later).
+// payload decompresses the kernel of a bzImage (Linux, Documentation/x86/boot.rst, protocol 2.08 and later).
 func payload(image []byte) ([]byte, error) {
 	if len(image) < minHeader || string(image[0x202:0x206]) != "HdrS" ||
 		binary.LittleEndian.Uint16(image[0x206:]) < 0x208 {
@@ -91,7 +91,7 @@ func payload(image []byte) ([]byte, error) {
 	return nil, errNoPayload
 }
 
-// lz4Magic begins LZ4's legacy frame, in which kernels are packed (LZ4 Frame Format Description, "Legacy frame").
+// lz4Magic begins LZ4's legacy frame, the format of kernels (LZ4 Frame Format Description, "Legacy frame").
 const lz4Magic = "\x02\x21\x4c\x18"
 
 // unpackLZ4 decompresses a legacy frame of size bytes; the size itself follows the frame.

@@ -57,7 +57,7 @@ func TestKernelsAreUnpacked(t *testing.T) {
 	}
 }
 
-// An image whose kernel cannot be booted by itself is used as it is.
+// An image whose kernel cannot be booted by itself is used unchanged.
 func TestOtherKernelsAreNotUnpacked(t *testing.T) {
 	dir := t.TempDir()
 	image := filepath.Join(dir, "vmlinuz-1")

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// takesUnsigned reports whether the kernel loads modules without signatures, according to the configuration beside
-// its image. To check the signatures takes an emulated guest a quarter of the time that it takes to load the modules,
-// and they protect nothing here: the host reads modules and kernel from the same place.
+// takesUnsigned reports whether the kernel loads modules without signatures, according to the configuration next to
+// its image. Checking the signatures takes an emulated guest a quarter of the time it needs to load the modules, and
+// protects nothing here: the host reads modules and kernel from the same place.
 func (k Kernel) takesUnsigned() bool {
 	_, version, _ := strings.Cut(filepath.Base(k.Image), "-")
 	config, err := os.ReadFile(filepath.Join(filepath.Dir(k.Image), "config-"+version))
@@ -27,8 +27,8 @@ func (k Kernel) takesUnsigned() bool {
 	return true
 }
 
-// A signed module ends with the signature, struct module_signature, whose last four bytes are the signature's length,
-// and a mark (Linux, include/linux/module_signature.h).
+// A signed module ends with the signature, a struct module_signature, whose last four bytes are the signature's
+// length, and a magic string (Linux, include/linux/module_signature.h).
 const (
 	signatureEnd    = "~Module signature appended~\n"
 	signatureRecord = 12

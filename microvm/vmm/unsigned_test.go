@@ -13,7 +13,7 @@ func TestModulesLoseTheirSignature(t *testing.T) {
 		"module" + "signature" + record + "\x00\x00\x00\x09" + signatureEnd: "module",
 		"module": "module",
 		"":       "",
-		// A length beyond the beginning of the file.
+		// A length beyond the start of the file.
 		"module" + record + "\x00\x00\x00\xff" + signatureEnd: "module" + record + "\x00\x00\x00\xff" + signatureEnd,
 		"short" + signatureEnd:                                "short" + signatureEnd,
 	} {

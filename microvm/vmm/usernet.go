@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UserNet is QEMU's own network stack (libslirp), between a guest that is alone in its network and the host's
-// sockets. libslirp forwards all addresses of that network to the host's loopback, where services often ask for no
-// credentials, and QEMU has no option against that. So the guest's frames pass a pair of sockets inside the VMM's
-// process on their way to libslirp, and a socket filter on the second one drops those to forbidden destinations. This
-// needs no other process and no privileges, and lasts as long as the VM.
+// UserNet is QEMU's user-mode network stack (libslirp), which connects a guest that is alone in its network with the
+// host's sockets. libslirp forwards all addresses of that network to the host's loopback, where services often
+// require no credentials, and QEMU has no option to prevent this. Therefore the guest's frames pass through a pair of
+// sockets inside the VMM process on their way to libslirp, and a socket filter on the second one drops frames to
+// forbidden destinations. This needs no other process and no privileges, and lasts as long as the VM.
 type UserNet struct {
-	Prefix       netip.Prefix // of IPv4
+	Prefix       netip.Prefix // IPv4
 	Gateway, DNS netip.Addr   // in Prefix; the host's name servers answer at DNS
 	First        netip.Addr   // the first address that a guest may have
 }
@@ -34,7 +34,7 @@ func (u *UserNet) devices(guest, filtered int) []string {
 	}
 }
 
-// sockets returns the pair. What is sent on guest and received on filtered passes the filter, which cannot be removed.
+// sockets returns the pair. Data sent on guest and received on filtered passes the filter, which cannot be removed.
 func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
 	program, err := bpf.Assemble(u.filter())
 	if err != nil {
@@ -68,8 +68,8 @@ const (
 	wholeFrame                        = 1 << 18
 )
 
-// forbidden returns the destinations that lead to the host itself or, link-local ones, to the credentials that clouds
-// give it. Linux takes 0.0.0.0 for loopback.
+// forbidden returns the destinations that lead to the host itself or, if link-local, to the host's cloud credentials.
+// Linux treats 0.0.0.0 as loopback.
 func (u *UserNet) forbidden() []netip.Prefix {
 	return []netip.Prefix{
 		u.Prefix.Masked(), netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8"),
@@ -78,8 +78,8 @@ func (u *UserNet) forbidden() []netip.Prefix {
 	}
 }
 
-// filter returns a program that passes ARP, queries to the name server, and IPv4 to other destinations that are not
-// forbidden.
+// filter returns a program that passes ARP, queries to the name server, and IPv4 packets to other destinations that
+// are not forbidden.
 func (u *UserNet) filter() []bpf.Instruction {
 	pass, drop := bpf.RetConstant{Val: wholeFrame}, bpf.RetConstant{Val: 0}
 	f := []bpf.Instruction{

@@ -37,7 +37,7 @@ func etherType(kind uint16) []byte {
 	return b
 }
 
-// Which frames pass in user mode: they are given to the filter's interpreter and to the kernel.
+// Which frames pass in user mode: they are given to both the filter's interpreter and the kernel.
 func TestUserModeFilter(t *testing.T) {
 	vm, err := bpf.NewVM(userNet.filter())
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package vmm starts, adopts and ends the virtual machines of pods. A Driver is one way to run them. QEMU runs guests
-// with QEMU's microvm machine type: under KVM where a guest really boots with it, under pure emulation (TCG) otherwise.
-// Namespaces runs the same agent in Linux namespaces, on hosts that cannot have virtual machines.
+// with QEMU's microvm machine type: under KVM where a guest actually boots with it, otherwise under pure emulation
+// (TCG). Namespaces runs the same agent in Linux namespaces, on hosts that cannot run virtual machines.
 //
-// A VM is a process in a session and, where cgroups can be written, a cgroup of its own. It does not need the process
-// that started it: a later one adopts it by its state directory. Nothing outlives it: only its process has its network
-// tap open, and its other files are in the directory.
+// A VM is a process with its own session and, where cgroups are writable, its own cgroup. It does not depend on the
+// process that started it: a later one adopts it by its state directory. Nothing outlives it: its network tap is open
+// only in its process, and its other files are in the directory.
 package vmm
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Errors of a host that lacks what virtual machines need; their messages say how to get it.
+// Errors of a host that lacks what virtual machines need. Their messages say how to get it.
 var (
 	ErrNoKernel = errors.New("no guest kernel")
 	ErrNoVMM    = errors.New("no virtual machine monitor")
@@ -47,8 +47,8 @@ type Spec struct {
 	Tap *os.File
 	// UserNet is a network that needs no privileges. Without it and Tap the VM reaches nothing.
 	UserNet *UserNet
-	// Link gives the network namespace of a process its device eth0, for drivers whose Capabilities say SharesKernel. nil:
-	// it has none.
+	// Link creates the device eth0 in the network namespace of a process, for drivers whose Capabilities include
+	// SharesKernel. If nil, the VM has no such device.
 	Link func(pid int) error
 }
 
@@ -59,7 +59,7 @@ type Capabilities struct {
 	Version     string // of the VMM
 	// SharesKernel is set if there are no virtual machines, and pods share the host's kernel.
 	SharesKernel bool
-	// Warning is what the user has to know, if anything.
+	// Warning is what the user must know, "" if nothing.
 	Warning string
 	// Boot is how long the agent of the probe guest took to answer.
 	Boot time.Duration
@@ -67,9 +67,10 @@ type Capabilities struct {
 
 // Driver is one way to run VMs. It is safe for concurrent use.
 type Driver interface {
-	// Probe finds out what the driver can do on this host by booting a guest, and remembers the result.
+	// Probe determines what the driver can do on this host by booting a guest, and caches the result.
 	Probe(ctx context.Context) (Capabilities, error)
-	// Prepare makes a template of a shape, if there is none, from which Start restores guests instead of booting them.
+	// Prepare makes a template of a shape, unless there is one, from which Start restores guests instead of booting
+	// them.
 	Prepare(ctx context.Context, shape Shape) error
 	// Start starts a VM and returns when its process runs. It reports whether the guest was restored from a template.
 	Start(ctx context.Context, spec Spec) (p *Process, fromTemplate bool, err error)

@@ -21,8 +21,8 @@ const (
 // ErrClosed is returned for a connection that has ended.
 var ErrClosed = errors.New("connection to the other side is closed")
 
-// Handler serves a stream that the host has opened; kind and request are the host's. Its result, or error, is the reply
-// that ends the stream. Each stream has its own goroutine.
+// Handler serves a stream that the host has opened, with the host's kind and request. Its result or error is the
+// reply that ends the stream. Each stream has its own goroutine.
 type Handler func(s *Stream, kind string, request json.RawMessage) (result any, err error)
 
 // Conn is a session between host and guest. It is safe for concurrent use.
@@ -30,7 +30,7 @@ type Conn struct {
 	rw      io.ReadWriteCloser
 	r       *bufio.Reader
 	handler Handler // nil on the host: a guest opens no streams
-	maxMsg  int     // bytes of one message from the other side
+	maxMsg  int     // maximum bytes of a message from the other side
 
 	writing sync.Mutex
 
@@ -52,7 +52,7 @@ func newConn(rw io.ReadWriteCloser, r *bufio.Reader, handler Handler) *Conn {
 	return c
 }
 
-// Serve receives until the session ends, and returns why it ended. Nothing else works before it runs.
+// Serve receives until the session ends, and returns why it ended. Nothing is received unless Serve runs.
 func (c *Conn) Serve() error {
 	for {
 		if c.handler != nil {
@@ -76,7 +76,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Done is closed when the session has ended.
+// Done returns a channel that is closed when the session has ended.
 func (c *Conn) Done() <-chan struct{} { return c.done }
 
 // Err returns why the session ended, or nil if it has not.
@@ -121,16 +121,28 @@ type opening struct {
 	Request json.RawMessage
 }
 
-// Open opens a stream of a kind. Only the host can.
-func (c *Conn) Open(kind string, request any) (*Stream, error) {
+// encodeOpening encodes the payload of a frameOpen message.
+func encodeOpening(kind string, request any) ([]byte, error) {
 	body, err := json.Marshal(request)
+	if err == nil {
+		body, err = json.Marshal(opening{kind, body})
+	}
 	if err != nil {
 		return nil, fmt.Errorf("encode a %s request: %w", kind, err)
 	}
-	payload, err := json.Marshal(opening{kind, body})
+	return body, nil
+}
+
+// Open opens a stream of a kind. Only the host can open streams. Open blocks while the guest does not read.
+func (c *Conn) Open(kind string, request any) (*Stream, error) {
+	payload, err := encodeOpening(kind, request)
 	if err != nil {
-		return nil, fmt.Errorf("encode a %s request: %w", kind, err)
+		return nil, err
 	}
+	return c.open(payload)
+}
+
+func (c *Conn) open(payload []byte) (*Stream, error) {
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
@@ -143,14 +155,35 @@ func (c *Conn) Open(kind string, request any) (*Stream, error) {
 	return s, s.sendParts(frameOpen, payload, false)
 }
 
-// Call opens a stream, waits for the reply and decodes it into result, unless that is nil.
+// Call opens a stream, waits for the reply and decodes it into result, unless result is nil. It returns when ctx ends,
+// even if the guest does not read; what is being written is then written until the session ends.
 func (c *Conn) Call(ctx context.Context, kind string, request, result any) error {
-	s, err := c.Open(kind, request)
+	payload, err := encodeOpening(kind, request)
 	if err != nil {
-		return fmt.Errorf("%s: %w", kind, err)
+		return err
 	}
-	defer s.Close()
-	if err := s.Wait(ctx, result); err != nil {
+	type answer struct {
+		s   *Stream
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		s, err := c.open(payload)
+		if err == nil {
+			defer s.Close()
+			err = s.Wait(ctx, nil)
+		}
+		answered <- answer{s, err}
+	}()
+	select {
+	case a := <-answered:
+		if err = a.err; err == nil {
+			err = a.s.Reply(result)
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
 		return fmt.Errorf("%s: %w", kind, err)
 	}
 	return nil
@@ -174,7 +207,7 @@ func (c *Conn) take(f frame) error {
 	}
 	c.mu.Unlock()
 	if s == nil {
-		return nil // of a stream that was closed here while the frame was on its way
+		return nil // the stream was closed here while the frame was in transit
 	}
 	switch f.kind {
 	case frameOpen:
@@ -204,7 +237,7 @@ func (c *Conn) take(f frame) error {
 
 var errReset = errors.New("the other side closed the stream")
 
-// reply is the payload of a frameReply. It has one of the two fields.
+// reply is the payload of a frameReply. At most one of its fields is set.
 type reply struct {
 	Result json.RawMessage `json:",omitempty"`
 	Error  string          `json:",omitempty"`

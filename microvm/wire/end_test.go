@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"bufio"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -11,7 +13,7 @@ import (
 	"time"
 )
 
-// soon fails the test if nothing arrives.
+// soon fails the test if nothing arrives within a minute.
 func soon[T any](t *testing.T, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -46,7 +48,7 @@ func TestCloseResetsOtherSide(t *testing.T) {
 	}
 }
 
-// What was on its way when a stream was closed is dropped.
+// What is in transit when a stream is closed is dropped.
 func TestClosedStreamKeepsNothing(t *testing.T) {
 	s := newStream(newConn(&recorder{}, nil, nil), 1)
 	s.Close()
@@ -112,6 +114,26 @@ func TestLogRecordBounds(t *testing.T) {
 			(r.Nanos != 7 || r.Container != 1 || r.Restart != 2 || r.Stream != c.channel || r.Partial != (c.data[14] == 1) ||
 				len(r.Line) != len(c.data)-logHeader) {
 			t.Errorf("%s: %v, %+v", idea, err, r.Nanos)
+		}
+	}
+}
+
+// A guest that no longer reads keeps no caller beyond its time.
+func TestCallOfGuestThatDoesNotRead(t *testing.T) {
+	a, b := net.Pipe()
+	go func() { _, _ = accept(b, bufio.NewReaderSize(b, MaxPayload), nil) }()
+	host, err := Dial(a, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = host.Close(), b.Close() })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 { // the second one waits for the first one's frame
+		ended := make(chan error, 1)
+		go func() { ended <- host.Call(ctx, "ping", nil, nil) }()
+		if err := soon(t, "the call ends", ended); !errors.Is(err, context.Canceled) {
+			t.Errorf("the call ended with %v", err)
 		}
 	}
 }

@@ -5,11 +5,11 @@ package wire
 type Environment struct {
 	// Root is an empty directory of the host, over which the agent makes its own root.
 	Root string
-	// Enter is the host's file with the program that becomes a container's process.
+	// Enter is the path, on the host, of the program that becomes a container's process.
 	Enter string
 	Disks []EnvironmentDisk
-	// Controllers are the version 1 cgroup hierarchies that hold the limits, each as mount(8) takes its controllers
-	// ("cpu,cpuacct"); none where cgroup v2 holds them.
+	// Controllers are the version 1 cgroup hierarchies that hold the limits, each in the form that mount(8) takes
+	// ("cpu,cpuacct"). It is empty if cgroup v2 holds them.
 	Controllers []string
 }
 
@@ -20,12 +20,12 @@ type EnvironmentDisk struct {
 	ReadOnly bool
 }
 
-// Descriptors that an agent in namespaces inherits beside its standard ones and its disks.
+// Descriptors that an agent in namespaces inherits in addition to its standard ones and its disks.
 const (
 	EnvironmentFD = 3
-	ControlFD     = 4 // a listening Unix socket, on which hosts begin sessions
+	ControlFD     = 4 // a listening Unix socket on which hosts begin sessions
 )
 
-// NamespacesArgument is the second argument of an agent in namespaces. The first is its state directory, by which it is
-// found.
+// NamespacesArgument is the second argument of an agent in namespaces. The first is its state directory, by which a
+// host finds it.
 const NamespacesArgument = "namespaces"

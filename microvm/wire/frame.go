@@ -3,9 +3,9 @@
 // for its logs, one for each exec.
 //
 // The host trusts nothing that comes from a guest: it checks every length before it allocates, a guest cannot open
-// streams, and a violation of the protocol ends the connection with a [ProtocolError] and nothing else. Both sides
-// limit what they hold for each other: a stream carries at most [Window] bytes that its reader has not taken, or one
-// message that is larger.
+// streams, and a violation of the protocol ends the connection with a [ProtocolError] and has no other effect. Both
+// sides limit what they buffer for each other: a stream carries at most [Window] bytes that its reader has not taken,
+// or one message that is larger.
 //
 // The package imports only the standard library, since the agent is part of every guest's memory.
 package wire
@@ -16,7 +16,7 @@ import (
 	"io"
 )
 
-// Version of the protocol. A host may adopt virtual machines that an older release started; their agents speak that
+// Version of the protocol. A host may adopt virtual machines that an older release started; their agents use that
 // release's version.
 const Version = 1
 
@@ -36,7 +36,7 @@ const (
 	frameData                         // bytes; the first byte of the payload is the channel
 	frameEnd                          // no more data on a channel
 	frameMessage                      // JSON, possibly in several frames
-	frameWindow                       // the reader took so many bytes
+	frameWindow                       // the reader took this many bytes
 	frameReply                        // guest to host: the result, as JSON, which ends the stream
 	frameReset                        // the sender has closed the stream
 	frameLast
@@ -52,7 +52,7 @@ type frame struct {
 	payload []byte
 }
 
-// ProtocolError says which rule of the protocol the other side broke. The connection is useless after it.
+// ProtocolError says which rule of the protocol the other side broke. The connection is unusable afterwards.
 type ProtocolError struct{ Rule string }
 
 func (e *ProtocolError) Error() string { return "control protocol broken by the other side: " + e.Rule }

@@ -2,9 +2,9 @@ package wire
 
 import "time"
 
-// Pod is everything that a guest needs to run a pod. The host has resolved names, references and images.
+// Pod is everything that a guest needs to run a pod. The host has already resolved names, references and images.
 type Pod struct {
-	// ID is the VM's ID, which the host chooses. A host that adopts the VM asks for it.
+	// ID is the VM's ID, chosen by the host. A host that adopts the VM requests it with Hello.
 	ID       string
 	Hostname string
 	// UnixNano, Entropy and MachineID make a guest that was restored from a template different from all others.
@@ -28,8 +28,8 @@ type Pod struct {
 	Sysctls               map[string]string
 }
 
-// Backoff of restarts: Initial, doubled with each restart up to Max, and Initial again after a run of Reset. Kubelet's
-// are 10s, 5m and 10m.
+// Backoff is the delay between restarts: Initial, doubled with each restart up to Max, and Initial again after a run
+// of Reset. A kubelet's values are 10s, 5m and 10m.
 type Backoff struct{ Initial, Max, Reset time.Duration }
 
 // RestartPolicy is a pod's restart policy.
@@ -45,15 +45,15 @@ const (
 // Network of the guest. Without an Address the guest has only a loopback interface.
 type Network struct {
 	MAC         string
-	Address     string // CIDR, like 10.0.2.15/24; with 32 bits everything is behind the gateway
+	Address     string // CIDR, like 10.0.2.15/24; with 32 bits all destinations are behind the gateway
 	Gateway     string
 	MTU         int
 	Nameservers []string
 	Searches    []string
 	Options     []string
 	Hosts       []HostAlias
-	Domain      string // of the host name, like web.shop.svc.cluster.local; "" if it is in none
-	// FQDN makes the kernel's host name the one with the Domain.
+	Domain      string // of the host name, like web.shop.svc.cluster.local; "" if it has none
+	// FQDN makes the kernel's host name include the Domain.
 	FQDN bool
 }
 
@@ -69,8 +69,8 @@ type Volume struct {
 	Memory    bool  // on a tmpfs
 	SizeLimit int64 // bytes; enforced on a tmpfs
 	Files     []File
-	Projected bool   // contains Files, possibly none, which an update replaces at once
-	Disk      string // the serial of the root disk that it is, read-only and without programs; "": it is none
+	Projected bool   // contains Files, possibly none, which an update replaces atomically
+	Disk      string // serial of the root disk that the volume is, mounted read-only and noexec; "" for others
 }
 
 // File of a configMap, secret, projected or downwardAPI volume.
@@ -123,11 +123,12 @@ type Container struct {
 	// the container failed.
 	TerminationMessagePath string
 	FallbackToLogs         bool
-	// Earlier is the container's history in earlier VMs of the pod, which ended under it; nil: there were none.
+	// Earlier is the container's history in the pod's earlier VMs, which ended while the pod ran; nil if there were
+	// none.
 	Earlier *Earlier
 }
 
-// Limits are what a container may use, and its weight among the others of its pod.
+// Limits are a container's resource limits and its weights relative to the other containers of its pod.
 type Limits struct {
 	MemoryBytes   int64 // limit; 0: the guest's memory
 	CPUMilli      int64 // limit; 0: the guest's CPUs
@@ -137,12 +138,12 @@ type Limits struct {
 
 // Earlier is the history of a container in earlier VMs of its pod.
 type Earlier struct {
-	Runs     int   // how often it ran
-	LastExit *Exit // of its last run; nil: it has not run
-	Over     bool  // it has done its work and is not run again
+	Runs     int   // number of runs
+	LastExit *Exit // of its last run; nil if it has not run
+	Over     bool  // it has completed and is not run again
 }
 
-// Status returns what is known about the container until its new VM reports its status.
+// Status returns the container's known status until its new VM reports one.
 func (e Earlier) Status(name string) ContainerStatus {
 	s := ContainerStatus{Name: name, State: Waiting, Restarts: max(0, e.Runs-1), LastExit: e.LastExit}
 	if e.Over {
@@ -151,7 +152,7 @@ func (e Earlier) Status(name string) ContainerStatus {
 	return s
 }
 
-// User is the user that a container runs as. The host has resolved names against the image.
+// User is the user that a container runs as. The host has resolved names from the image.
 type User struct {
 	UID, GID int64
 	Groups   []int64 // supplementary
@@ -206,5 +207,5 @@ type Probe struct {
 	Timeout          time.Duration
 	SuccessThreshold int
 	FailureThreshold int
-	GracePeriod      *time.Duration // of the kill that follows
+	GracePeriod      *time.Duration // of the termination that a failure causes
 }

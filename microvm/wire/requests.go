@@ -62,13 +62,13 @@ type ExecResult struct{ Code int }
 // Connect opens a TCP connection to a port of the pod.
 type Connect struct{ Port int }
 
-// Add adds an ephemeral container to the pod. If the host sends it again, because it did not get the answer, nothing
-// happens.
+// Add adds an ephemeral container to the pod. It is idempotent: the host sends it again if it did not get the reply.
 type Add struct {
 	Container Container
-	// Index is the container's place among those of the pod, by which log records name it.
+	// Index is the container's index among those of the pod, which log records refer to.
 	Index int
-	// Device is the serial of the device on which the container's disk was put; "" if the guest has the disk.
+	// Device is the serial of the device to which the container's disk was attached; "" if the guest has the disk
+	// already.
 	Device string
 }
 
@@ -179,7 +179,7 @@ type LogRecord struct {
 	Line      []byte
 }
 
-// MaxLogLine is the maximum length of Line. Longer lines come in parts.
+// MaxLogLine is the maximum length of Line. Longer lines are split into parts.
 const MaxLogLine = 16 << 10
 
 const logHeader = 8 + 2 + 4 + 1

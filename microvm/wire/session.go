@@ -11,8 +11,8 @@ import (
 	"math"
 )
 
-// A session begins with the host's preamble, which the guest sends back. Whatever precedes it is left from an earlier
-// session, for instance of a host that was killed in the middle of a frame, and is skipped.
+// A session begins with the host's preamble, which the guest sends back. Anything before it is left over from an
+// earlier session, for instance of a host that was killed in the middle of a frame, and is skipped.
 const (
 	preambleMagic = "NODELESS"
 	preambleSize  = len(preambleMagic) + 2 + nonceSize
@@ -31,7 +31,7 @@ func (p preamble) bytes() []byte {
 	return append(b, p.nonce[:]...)
 }
 
-// findPreamble skips to the next preamble that accept accepts, over at most limit bytes.
+// findPreamble skips to the next preamble that accept accepts. It skips at most limit bytes.
 func findPreamble(r *bufio.Reader, limit int, accept func(preamble) bool) error {
 	for skipped := 0; ; skipped++ {
 		b, err := r.Peek(preambleSize)
@@ -54,7 +54,7 @@ func findPreamble(r *bufio.Reader, limit int, accept func(preamble) bool) error 
 }
 
 // Dial begins a session as the host, over a connection to the guest's control port. Set a deadline on the connection,
-// since the guest may hang or may still be booting. stale says that an earlier attempt was not answered: the guest
+// since the guest may hang or may still be booting. stale means that an earlier attempt was not answered: the guest
 // may be waiting for the rest of a frame that a killed host left unfinished, so Dial sends a frame's worth of zeros
 // first.
 func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
@@ -80,11 +80,11 @@ func Dial(rw io.ReadWriteCloser, stale bool) (*Conn, error) {
 	return newConn(rw, r, nil), nil
 }
 
-// ServeGuest serves hosts, one after the other, until reading fails; with io.EOF if no host is connected. handler
-// serves the streams that they open.
+// ServeGuest serves one host after another until reading fails; the error is io.EOF if no host is connected. handler
+// serves the streams that the hosts open.
 //
-// A guest may not notice that one host has gone and another has come. So a session ends where the next one's preamble
-// begins, and after a violation of the protocol the guest waits for the next preamble.
+// A guest may not notice that one host has disconnected and another has connected. So a session ends where the next
+// one's preamble begins, and after a violation of the protocol the guest waits for the next preamble.
 func ServeGuest(rw io.ReadWriter, handler Handler) error {
 	r := bufio.NewReaderSize(rw, MaxPayload)
 	for {

@@ -50,7 +50,7 @@ func newStream(c *Conn, id uint32) *Stream {
 	return s
 }
 
-// Done is closed when nothing more arrives on the stream.
+// Done returns a channel that is closed when nothing more arrives on the stream.
 func (s *Stream) Done() <-chan struct{} { return s.closed }
 
 // Send sends data on a channel. It blocks while the other side has not taken Window bytes.
@@ -68,7 +68,7 @@ func (s *Stream) Send(channel byte, data []byte) error {
 	return nil
 }
 
-// SendWhole is Send for data of less than MaxPayload bytes, which the other side receives as one Item.
+// SendWhole is like Send for less than MaxPayload bytes, which the other side receives as one Item.
 func (s *Stream) SendWhole(channel byte, data []byte) error {
 	if len(data) >= MaxPayload {
 		return fmt.Errorf("%d bytes, which are more than a frame takes", len(data))
@@ -98,7 +98,7 @@ func (w writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// End says that there is no more data on a channel.
+// End signals that there is no more data on a channel.
 func (s *Stream) End(channel byte) error {
 	if _, err := s.reserve(0, 0); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *Stream) SendMessage(v any) error {
 	return s.sendParts(frameMessage, b, true)
 }
 
-// sendParts sends a payload in as many frames as it needs. Counted ones wait for the window.
+// sendParts sends a payload in as many frames as it needs. If counted, each frame waits for the window.
 func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
 	for {
 		n := min(len(b), MaxPayload)
@@ -136,7 +136,7 @@ func (s *Stream) sendParts(kind frameType, b []byte, counted bool) error {
 	}
 }
 
-// reserve waits until a frame with at least some of n bytes may be sent, and returns with how many.
+// reserve waits until a frame with at least least of n bytes may be sent, and returns how many bytes it may have.
 func (s *Stream) reserve(n, least int) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Stream) reserve(n, least int) (int, error) {
 	return n, nil
 }
 
-// Receive waits for the next item. io.EOF means that the stream has ended regularly.
+// Receive waits for the next item. io.EOF means that the stream has ended normally.
 func (s *Stream) Receive() (Item, error) {
 	s.mu.Lock()
 	for len(s.queue) == 0 && s.err == nil {
@@ -176,7 +176,7 @@ func (s *Stream) Receive() (Item, error) {
 	return it, nil
 }
 
-// Waits reports whether an item has arrived that Receive would return at once.
+// Waits reports whether an item is queued, so that Receive would return at once.
 func (s *Stream) Waits() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Stream) grant(n int) error {
 	return s.c.send(frame{kind: frameWindow, stream: s.id, payload: binary.BigEndian.AppendUint32(nil, uint32(n))})
 }
 
-// Wait drops all items, waits for the guest's reply and decodes it into result, unless that is nil. If the guest
+// Wait discards all items, waits for the guest's reply and decodes it into result, unless result is nil. If the guest
 // refuses the request, the error is a *RemoteError.
 func (s *Stream) Wait(ctx context.Context, result any) error {
 	stop := context.AfterFunc(ctx, func() { s.abandon(ctx.Err()) })
@@ -238,7 +238,7 @@ func (s *Stream) abandon(cause error) {
 	}
 }
 
-// forget removes the stream from its session. It reports whether the stream was still in it.
+// forget removes the stream from its session, and reports whether it was still there.
 func (s *Stream) forget(cause error) bool {
 	s.c.mu.Lock()
 	_, was := s.c.streams[s.id]
@@ -248,7 +248,7 @@ func (s *Stream) forget(cause error) bool {
 	return was
 }
 
-// end prevents that anything more arrives. What has arrived can still be received.
+// end stops the stream from receiving anything more. Items that have arrived can still be received.
 func (s *Stream) end(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

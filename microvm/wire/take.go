@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// frameCost is what a frame costs of a stream's window beside its bytes. With it the window also limits the number of
-// items.
+// frameCost is what a frame costs of a stream's window in addition to its bytes, so that the window also limits the
+// number of items.
 const frameCost = 64
 
 // partial is a JSON payload whose frames have not all arrived.
@@ -17,7 +17,7 @@ type partial struct {
 	lent  int // the part of cost by which the window was extended
 }
 
-// charge counts what has arrived against the window, which the sender must not exceed. s.mu is held.
+// charge counts an arrival against the window, which the sender must not exceed. s.mu is held.
 func (s *Stream) charge(cost int) error {
 	if s.held += cost; s.held-s.lent > Window {
 		return broken("more than %d bytes on a stream before they are taken", Window)
@@ -26,7 +26,7 @@ func (s *Stream) charge(cost int) error {
 }
 
 // lend extends the window for a message that does not fit into it, by enough for one more frame, and returns by how
-// much. It does so only while no other item waits, so that a stream holds at most one message more than its window.
+// much. It does so only while no other item is queued, so that a stream holds at most one message beyond its window.
 // s.mu is held.
 func (s *Stream) lend() int {
 	room := Window - (s.held - s.lent)
@@ -58,7 +58,7 @@ func (s *Stream) takeData(f frame) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return nil // closed here while it was on its way
+		return nil // closed here while the frame was in transit
 	}
 	cost := len(f.payload) - 1 + frameCost
 	s.queue = append(s.queue, Item{Channel: f.payload[0], Data: f.payload[1:], End: f.kind == frameEnd, cost: cost})
@@ -66,7 +66,7 @@ func (s *Stream) takeData(f frame) error {
 	return s.charge(cost)
 }
 
-// assemble adds a frame to a JSON payload, which it returns when it is complete. s.mu is held.
+// assemble adds a frame to a JSON payload, and returns the payload once it is complete. s.mu is held.
 func (s *Stream) assemble(f frame) ([]byte, bool, error) {
 	if s.partial.kind != 0 && s.partial.kind != f.kind {
 		return nil, false, broken("a message, reply or opening within another one")
@@ -90,7 +90,7 @@ func (s *Stream) assemble(f frame) ([]byte, bool, error) {
 	return whole, true, nil
 }
 
-// takeMessage queues a message when it is complete. All its frames count against the window until it is taken.
+// takeMessage queues a message once it is complete. All its frames count against the window until it is received.
 func (s *Stream) takeMessage(f frame) error {
 	lent, err := s.queueMessage(f)
 	if err != nil || lent == 0 {
@@ -99,12 +99,12 @@ func (s *Stream) takeMessage(f frame) error {
 	return s.grant(lent)
 }
 
-// queueMessage returns by how much it has extended the window for the next frame.
+// queueMessage queues a complete message. It returns by how much it extended the window for the next frame.
 func (s *Stream) queueMessage(f frame) (lent int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
-		return 0, nil // closed here while it was on its way
+		return 0, nil // closed here while the frame was in transit
 	}
 	whole, ok, err := s.assemble(f)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Stream) queueMessage(f frame) (lent int, err error) {
 	return 0, nil
 }
 
-// takeWhole assembles an opening or a reply and decodes it when it is complete. Neither counts against the window,
+// takeWhole assembles an opening or a reply, and decodes it once it is complete. Neither counts against the window,
 // since a stream has only one of each.
 func takeWhole[T any](s *Stream, f frame) (v T, ok bool, err error) {
 	s.mu.Lock()

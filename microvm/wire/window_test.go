@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// frames encodes a message, reply or opening of stream 1 in parts of a size.
+// frames encodes a message, reply or opening of stream 1 in parts of the given size.
 func frames(kind frameType, text string, part int) []byte {
 	var b []byte
 	for {
@@ -29,9 +29,9 @@ func frames(kind frameType, text string, part int) []byte {
 // text returns a JSON string of n bytes.
 func text(n int) string { return `"` + strings.Repeat("x", n-2) + `"` }
 
-// filling returns data that costs n bytes of the window of a stream that nobody reads, by its kind.
+// filling returns data of a kind that uses n bytes of the window of an unread stream.
 func filling(kind string, n int) []byte {
-	data := func(n int) []byte { // of one or more frames, which cost n together
+	data := func(n int) []byte { // of one or more frames, which use n together
 		var b []byte
 		for n > 0 {
 			cost := min(n, MaxPayload-1+frameCost)
@@ -66,8 +66,8 @@ func filling(kind string, n int) []byte {
 	panic(kind)
 }
 
-// hostTakes returns why the session of a host with one open stream, which nobody reads, ends when a guest has sent
-// some bytes: io.EOF if the guest has kept to the protocol.
+// hostTakes returns why the session of a host with one open, unread stream ends when a guest has sent some bytes:
+// io.EOF if the guest has kept to the protocol.
 func hostTakes(t *testing.T, guest []byte) error {
 	t.Helper()
 	c := newConn(&recorder{}, bufio.NewReader(bytes.NewReader(guest)), nil)
@@ -96,8 +96,8 @@ func TestWindowIsExact(t *testing.T) {
 	}
 }
 
-// A guest sends large messages, each with a last frame of one byte, which nobody takes: the host holds one of them
-// and the beginning of another.
+// A guest sends large messages, each with a last frame of one byte, which are never received: the host holds one of
+// them and the beginning of another.
 func TestUntakenMessagesAreLimited(t *testing.T) {
 	one := frames(frameMessage, text(maxFromGuest-MaxPayload+1), MaxPayload)
 	s := newStream(newConn(&recorder{}, nil, nil), 1)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -120,39 +121,37 @@ func TestSlowStreamDoesNotBlockOthers(t *testing.T) {
 	}
 }
 
-// Whatever is left of the window, what is sent whole arrives as one item.
+// Whatever is left of the window, what is sent with SendWhole arrives as one item.
 func TestWhatIsSentWholeArrivesWhole(t *testing.T) {
-	const size = 200
-	const n = 3 * Window / (size + frameCost)
-	host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
-		if err := s.SendWhole(Stdout, make([]byte, MaxPayload)); err == nil {
-			return nil, errors.New("more than a frame takes was sent")
+	synctest.Test(t, func(t *testing.T) {
+		const size = 200
+		const n = 3 * Window / (size + frameCost)
+		host := dial(t, func(s *Stream, _ string, _ json.RawMessage) (any, error) {
+			if err := s.SendWhole(Stdout, make([]byte, MaxPayload)); err == nil {
+				return nil, errors.New("more than a frame takes was sent")
+			}
+			for range n {
+				if err := s.SendWhole(Stdout, make([]byte, size)); err != nil {
+					return nil, err
+				}
+			}
+			return n, nil
+		})
+		s, err := host.Open("records", nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for range n {
-			if err := s.SendWhole(Stdout, make([]byte, size)); err != nil {
-				return nil, err
+		synctest.Wait() // until the guest has sent what the window takes
+		for i := range n {
+			it, err := s.Receive()
+			if err != nil || len(it.Data) != size {
+				t.Fatalf("item %d has %d bytes, want %d; %v", i, len(it.Data), size, err)
 			}
 		}
-		return n, nil
-	})
-	s, err := host.Open("records", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.mu.Lock()
-	for s.held+size+frameCost <= Window && s.err == nil { // until the guest waits
-		s.changed.Wait()
-	}
-	s.mu.Unlock()
-	for i := range n {
-		it, err := s.Receive()
-		if err != nil || len(it.Data) != size {
-			t.Fatalf("item %d has %d bytes, want %d; %v", i, len(it.Data), size, err)
+		if err := s.Wait(t.Context(), nil); err != nil {
+			t.Error(err)
 		}
-	}
-	if err := s.Wait(t.Context(), nil); err != nil {
-		t.Error(err)
-	}
+	})
 }
 
 func TestCallEndsWithContext(t *testing.T) {
@@ -173,7 +172,7 @@ func TestCallEndsWithContext(t *testing.T) {
 	}
 }
 
-// A host that was killed has left half a frame. The next host can begin a session, and does not take old bytes for
+// A host that was killed has left half a frame. The next host can start a session, and does not mistake old bytes for
 // its own.
 func TestSessionAfterLeftovers(t *testing.T) {
 	a, b := socketPair(t)
@@ -194,8 +193,8 @@ func TestSessionAfterLeftovers(t *testing.T) {
 	}
 }
 
-// A host ends and another takes its place on the same connection. The guest has not seen an end of file, and answers
-// the new host.
+// A host ends and another takes its place on the same connection. The guest has not seen an end of file, and responds
+// to the new host.
 func TestNextHost(t *testing.T) {
 	a, b := socketPair(t)
 	go func() {
@@ -260,7 +259,7 @@ func TestProtocolErrors(t *testing.T) {
 		"message not JSON":  {message(frameMessage, 0, "{"), "not JSON"},
 		"reply not a reply": {message(frameReply, 0, "[1]"), "reply that cannot be read"},
 		"wide window":       {message(frameWindow, 0, "\x7f\xff\xff\xff"), "window larger"},
-		// 4,096 bytes, of which none were sent
+		// 4,096 bytes, though none were sent
 		"window too wide":    {message(frameWindow, 0, "\x00\x00\x10\x00"), "window larger"},
 		"window of two byte": {message(frameWindow, 0, "xx"), "window update"},
 	} {
@@ -274,7 +273,7 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// hostReads returns how the session of a host with one open stream ends when a guest answers the preamble and then
+// hostReads returns how the session of a host with one open stream ends when a guest replies to the preamble and then
 // writes some bytes.
 func hostReads(t testing.TB, guest []byte) error {
 	a, b := net.Pipe()

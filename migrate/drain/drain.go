@@ -1,5 +1,5 @@
-// Package drain moves pods off nodes that no NodePool has launched: through the Eviction API, as kubectl drain does,
-// and with a word about what holds it up.
+// Package drain moves pods off nodes that no NodePool launched, through the Eviction API as kubectl drain does, and
+// reports what delays it.
 package drain
 
 import (
@@ -22,13 +22,13 @@ import (
 	"github.com/nodeless/nodeless/migrate"
 )
 
-// Drainer drains nodes of a cluster. Its methods may be called by several goroutines at once, and so may Say.
+// Drainer drains nodes of a cluster. Its methods are safe for concurrent use; they may call Say concurrently.
 type Drainer struct {
 	Client kubernetes.Interface
 	Say    func(format string, args ...any)
 }
 
-// helper returns kubectl's way of draining a node.
+// helper returns kubectl's helper for draining a node.
 func (d Drainer) helper(ctx context.Context) *drain.Helper {
 	return &drain.Helper{
 		Ctx: ctx, Client: d.Client, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true,
@@ -37,7 +37,7 @@ func (d Drainer) helper(ctx context.Context) *drain.Helper {
 	}
 }
 
-// Pods returns the pods of a node that a drain moves.
+// Pods returns the pods of a node that a drain evicts.
 func (d Drainer) Pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	list, errs := d.helper(ctx).GetPodsForDeletion(node)
 	if len(errs) > 0 {
@@ -48,15 +48,15 @@ func (d Drainer) Pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}), nil
 }
 
-// Evict evicts pods as fast as their budgets allow and waits until they are gone, at most so long; 0 is without end.
+// Evict evicts pods as fast as their budgets allow and waits until they are gone, for at most timeout; 0 = no limit.
 func (d Drainer) Evict(ctx context.Context, pods []corev1.Pod, timeout time.Duration) error {
 	h := d.helper(ctx)
 	h.Timeout = timeout
 	return h.DeleteOrEvictPods(pods)
 }
 
-// ChangeNode updates a node by the function, again if somebody else changed it in between. The function returns false
-// if nothing has to be changed; a node that is gone needs no change.
+// ChangeNode updates a node with f, and retries if something else changed the node in between. f returns false if
+// nothing has to change. A missing node needs no change.
 func (d Drainer) ChangeNode(ctx context.Context, name string, f func(*corev1.Node) bool) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		n, err := d.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -85,8 +85,8 @@ func Objection(p *corev1.Pod) string {
 	return ""
 }
 
-// waits says of each pod once that its budget allows no eviction, as kubectl's drain tells with every attempt. A drain
-// writes from several goroutines.
+// waits reports once for each pod that its budget allows no eviction; kubectl's drain reports that at every attempt.
+// A drain writes from several goroutines.
 type waits struct {
 	mu   sync.Mutex
 	say  func(string, ...any)

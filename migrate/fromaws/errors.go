@@ -8,7 +8,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// denied are the codes of services for calls that are not allowed; unknown those for credentials that do not count.
+// denied are the services' error codes for calls that are not allowed; unknown are those for invalid credentials.
 var (
 	denied = map[string]bool{
 		"AccessDenied": true, "AccessDeniedException": true, "UnauthorizedOperation": true,
@@ -21,13 +21,12 @@ var (
 	}
 )
 
-// explain is Explain for what is read: the AWS CLI may read it instead.
+// explain is Explain for reads, which the AWS CLI may do instead.
 func (r *reader) explain(action, about string, err error) error {
 	return Explain(r.region, action, about, err, ", or give the output of the AWS CLI with -f")
 }
 
-// Explain names a call and what it was about, and says what to do about its error. Otherwise is what else helps, if a
-// call is refused.
+// Explain adds to an error the call, its subject and a remedy. otherwise is an alternative if the call is refused.
 func Explain(region, action, about string, err error, otherwise string) error {
 	var api smithy.APIError
 	remedy := "does this machine reach AWS, and is it the right region and endpoint (--region, AWS_ENDPOINT_URL)?"
@@ -35,7 +34,7 @@ func Explain(region, action, about string, err error, otherwise string) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case api != nil && denied[api.ErrorCode()]:
-		remedy = "allow " + action + " to whose credentials these are" + otherwise
+		remedy = "allow " + action + " for the user or role of these credentials" + otherwise
 	case api != nil && unknown[api.ErrorCode()]:
 		remedy = "log in again, or choose other credentials (AWS_PROFILE)"
 	case api != nil:

@@ -1,6 +1,6 @@
-// Package fromaws asks AWS for what package migrate migrates: the managed node groups and Fargate profiles of a
-// cluster, its Auto Scaling groups, and their launch templates and launch configurations. It gives them as the AWS CLI
-// prints them. It only lists and describes.
+// Package fromaws reads from AWS what package migrate migrates: the managed node groups and Fargate profiles of a
+// cluster, its Auto Scaling groups, and their launch templates and launch configurations. It returns them as the AWS
+// CLI prints them. It only lists and describes.
 package fromaws
 
 import (
@@ -24,10 +24,10 @@ import (
 	"github.com/nodeless/nodeless/migrate"
 )
 
-// maxNames is how many names Auto Scaling takes at once.
+// maxNames is how many names Auto Scaling accepts in one call.
 const maxNames = 50
 
-// reader asks AWS about one cluster.
+// reader reads from AWS what belongs to one cluster.
 type reader struct {
 	cluster, region string
 	eks             *eks.Client
@@ -35,12 +35,12 @@ type reader struct {
 	autoscaling     *autoscaling.Client
 
 	out            bytes.Buffer
-	templates      map[string]map[string]bool // IDs or names, with versions
+	templates      map[string]map[string]bool // versions by ID or name
 	configurations map[string]bool
 }
 
-// Read returns the groups of a cluster, and what instances they launch. Errors name the call, what it was about, and
-// the remedy.
+// Read returns the groups of a cluster, and the definitions of the instances that they launch. Errors name the call,
+// its subject and the remedy.
 func Read(ctx context.Context, cfg awssdk.Config, cluster string) (migrate.Input, error) {
 	r := &reader{
 		cluster: cluster, region: cfg.Region, eks: eks.NewFromConfig(cfg), ec2: ec2.NewFromConfig(cfg),
@@ -79,7 +79,7 @@ func (r *reader) managedGroups(ctx context.Context) error {
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if notEKS(err) {
-			return nil // it is a cluster of kops, or of one's own
+			return nil // a cluster of kops, or self-managed
 		}
 		if err != nil {
 			return r.explain("eks:ListNodegroups", "cluster "+r.cluster, err)
@@ -130,8 +130,8 @@ func (r *reader) fargateProfiles(ctx context.Context) error {
 	return nil
 }
 
-// groups reads the Auto Scaling groups with a tag that names the cluster. What they launch is read only for those of no
-// managed node group.
+// groups reads the Auto Scaling groups with a tag that names the cluster. It reads what they launch only if they
+// belong to no managed node group.
 func (r *reader) groups(ctx context.Context) error {
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.autoscaling,
 		&autoscaling.DescribeAutoScalingGroupsInput{Filters: []astypes.Filter{
@@ -158,7 +158,8 @@ func (r *reader) groups(ctx context.Context) error {
 
 const clusterTag = "eks:cluster-name" // its value is the cluster's name
 
-// ownTags are keys of tags that name the cluster: of whatever belongs to it, and of what Cluster Autoscaler may use.
+// ownTags returns keys of tags that name the cluster: on whatever belongs to it, and on what Cluster Autoscaler may
+// use.
 func (r *reader) ownTags() []string {
 	return []string{"kubernetes.io/cluster/" + r.cluster, "k8s.io/cluster-autoscaler/" + r.cluster}
 }
@@ -170,7 +171,7 @@ func (r *reader) ours(g *astypes.AutoScalingGroup) bool {
 	})
 }
 
-// launchOf notes what a group launches.
+// launchOf notes the launch template or launch configuration of a group that belongs to no managed node group.
 func (r *reader) launchOf(g *astypes.AutoScalingGroup) {
 	if slices.ContainsFunc(g.Tags, func(t astypes.TagDescription) bool {
 		return awssdk.ToString(t.Key) == migrate.ManagedTag
@@ -189,7 +190,7 @@ func (r *reader) launchOf(g *astypes.AutoScalingGroup) {
 	}
 }
 
-// uses notes a version of a launch template; the default one if it has no number.
+// uses notes a version of a launch template, or the default version if none is given.
 func (r *reader) uses(id, name, version *string) {
 	key := awssdk.ToString(id)
 	if key == "" {
@@ -225,7 +226,7 @@ func (r *reader) launchTemplates(ctx context.Context) error {
 			}
 		}
 		var all []any
-		for _, number := range slices.Sorted(maps.Keys(versions)) { // the latest is the last
+		for _, number := range slices.Sorted(maps.Keys(versions)) { // the latest comes last
 			v := versions[number]
 			all = append(all, printed(&v, asIs))
 		}

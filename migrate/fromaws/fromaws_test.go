@@ -16,10 +16,10 @@ import (
 	"github.com/nodeless/nodeless/migrate"
 )
 
-// account answers as AWS does for the cluster demo, whose groups testdata/cli.yaml has as the CLI prints them.
+// account responds as AWS does for the cluster demo, whose groups testdata/cli.yaml has as printed by the CLI.
 type account struct {
-	denies string         // a call that is not allowed
-	eks    map[string]any // by path
+	denies string         // the only call that is denied
+	eks    map[string]any // responses by path
 }
 
 func newAccount(t *testing.T) *account {
@@ -95,7 +95,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// configured is how the SDK asks a server.
+// configured returns an SDK configuration for a server.
 func configured(url string) awssdk.Config {
 	return awssdk.Config{
 		Region: "us-west-2", BaseEndpoint: &url, RetryMaxAttempts: 1,
@@ -103,7 +103,7 @@ func configured(url string) awssdk.Config {
 	}
 }
 
-// read is what becomes of a cluster that AWS is asked about.
+// read returns the input that Read makes of a cluster.
 func read(t *testing.T, a *account, cluster string) (migrate.Input, error) {
 	t.Helper()
 	server := httptest.NewServer(a)
@@ -111,7 +111,7 @@ func read(t *testing.T, a *account, cluster string) (migrate.Input, error) {
 	return Read(t.Context(), configured(server.URL), cluster)
 }
 
-// result is the outcome of a migration but for where the input is written.
+// result returns the outcome of a migration, without the files and lines of its input.
 func result(t *testing.T, in migrate.Input) string {
 	t.Helper()
 	r, err := migrate.Run([]migrate.Input{in}, migrate.Options{})
@@ -155,7 +155,7 @@ func TestAWSAndItsCLISayTheSame(t *testing.T) {
 	}
 }
 
-// A cluster that EKS does not know, as kops makes them, has Auto Scaling groups all the same.
+// A cluster that EKS does not know, such as one made by kops, has Auto Scaling groups all the same.
 func TestClustersThatAreNotOfEKS(t *testing.T) {
 	a := newAccount(t)
 	a.eks = nil

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// OfCluster reports whether the tags of an Auto Scaling group say that its instances are a cluster's.
+// OfCluster reports whether the tags of an Auto Scaling group say that its instances belong to the cluster.
 func OfCluster(tags []astypes.TagDescription, cluster string) bool {
 	return slices.ContainsFunc(tags, func(t astypes.TagDescription) bool {
 		switch key := awssdk.ToString(t.Key); key {
@@ -24,19 +24,19 @@ func OfCluster(tags []astypes.TagDescription, cluster string) bool {
 	})
 }
 
-// Role is what the instances of a group are for, in the order in which kops updates them.
+// Role is the purpose of a group's instances. The order is that in which kops updates them.
 type Role int
 
-// The roles of kops, which its tags k8s.io/role/NAME tell
-// (kubernetes/kops 268927e264, pkg/instancegroups/rollingupdate.go).
+// The roles of kops, which it writes into tags k8s.io/role/NAME (kubernetes/kops 268927e264,
+// pkg/instancegroups/rollingupdate.go).
 const (
 	Bastion Role = iota
 	ControlPlane
 	APIServer
-	Worker // also if no tag says a role
+	Worker // also if no tag names a role
 )
 
-// RoleOf returns the role that the tags of a group say.
+// RoleOf returns the role that the tags of a group name.
 func RoleOf(tags []astypes.TagDescription) Role {
 	role := Worker
 	for _, t := range tags {
@@ -52,7 +52,7 @@ func RoleOf(tags []astypes.TagDescription) Role {
 	return role
 }
 
-// InstanceID returns the ID of a node's EC2 instance; "" if it is on none.
+// InstanceID returns the ID of a node's EC2 instance; "" if it has none.
 func InstanceID(n *corev1.Node) string {
 	if id := catalog.InstanceID(n.Spec.ProviderID); strings.HasPrefix(id, "i-") {
 		return id

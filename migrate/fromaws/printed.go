@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// asIs and lowerFirst are the names of fields as the CLI prints them: the SDK's own, or those of EKS.
+// asIs and lowerFirst return field names as the CLI prints them: the SDK's own, or those of EKS.
 func asIs(name string) string       { return name }
 func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:] }
 
-// printed is a structure of the SDK as the CLI prints it: without what is not set, times as text.
+// printed returns a structure of the SDK as the CLI prints it: without unset fields, times as text.
 func printed(v any, name func(string) string) any {
 	return value(reflect.ValueOf(v), name)
 }
 
-// value returns nil for what is not set.
+// value returns nil for what is unset.
 func value(v reflect.Value, name func(string) string) any {
 	if at, ok := v.Interface().(time.Time); ok {
 		return at.UTC().Format(time.RFC3339)

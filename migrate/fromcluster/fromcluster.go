@@ -1,4 +1,4 @@
-// Package fromcluster reads what package migrate migrates from a live cluster. It only lists.
+// Package fromcluster reads from a live cluster what package migrate migrates. It only lists.
 package fromcluster
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/nodeless/nodeless/migrate"
 )
 
-// page is how many objects are asked for at once.
+// page is the number of objects in one list request.
 const page = 500
 
-// resource is a kind that is read.
+// resource is a kind to read.
 type resource struct {
 	schema.GroupVersionResource
-	current string   // a version whose objects need no migration: where it is served, none are read
+	current string   // a version whose objects need no migration: if it is served, none are read
 	named   []string // the only names that matter
 	some    bool     // only those that concern the migration
 }
@@ -50,8 +50,8 @@ func (r resource) concerned() resource {
 	return r
 }
 
-// resources are those of Karpenter from its first API on, Cluster Autoscaler's, and workloads whose pods may name
-// labels and annotations of then. Pods and Jobs, which cannot change, are left to their owners.
+// resources are those of Karpenter since its first API, Cluster Autoscaler's, and workloads whose pods may use the
+// labels and annotations of that time. Pods and Jobs cannot be changed and are left to their owners.
 var resources = []resource{
 	of("karpenter.sh", "v1alpha5", "provisioners"),
 	of("karpenter.sh", "v1alpha5", "machines"),
@@ -65,13 +65,13 @@ var resources = []resource{
 	of("batch", "v1", "cronjobs").concerned(),
 }
 
-// ForbiddenError says what may not be read.
+// ForbiddenError names what may not be read.
 type ForbiddenError struct {
 	Resources []string // as kubectl names them
 	err       error
 }
 
-// Error also says what to do.
+// Error describes the problem and its remedy.
 func (e *ForbiddenError) Error() string {
 	names := strings.Join(e.Resources, ",")
 	return fmt.Sprintf("not allowed to list %s in the whole cluster; an administrator allows it: kubectl create "+
@@ -82,8 +82,8 @@ func (e *ForbiddenError) Error() string {
 // Unwrap returns the API server's own error.
 func (e *ForbiddenError) Unwrap() error { return e.err }
 
-// Read returns the cluster's objects that concern the migration, as they are; none if there are none. A
-// *ForbiddenError names everything that may not be read.
+// Read returns the cluster's objects that concern the migration, unchanged; there may be none. A *ForbiddenError
+// names everything that may not be read.
 func Read(ctx context.Context, cfg *rest.Config) (migrate.Input, error) {
 	out := migrate.Input{Name: "the cluster", Live: true}
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// server is an API server with some kinds, by the path of their list.
+// server is an API server with some kinds, by the paths of their lists.
 type server struct {
 	lists     map[string][]string // objects as JSON
 	forbidden []string            // resources
@@ -46,7 +46,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(found)
 }
 
-// list gives one object at a time.
+// list returns one object per page.
 func (s *server) list(w http.ResponseWriter, r *http.Request, objects []string) {
 	name, selected := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
 	var items []string
@@ -103,7 +103,7 @@ func newServer() *server {
 	}}
 }
 
-// What needs no migration, and what the cluster does not have, is not read.
+// Objects that need no migration, and kinds that the cluster does not have, are not read.
 func TestWhatIsReadOfACluster(t *testing.T) {
 	at := httptest.NewServer(newServer())
 	defer at.Close()

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -17,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
-// groups are the node groups of a cluster at AWS.
+// groups accesses the node groups of a cluster in AWS.
 type groups struct {
 	scaling *autoscaling.Client
 	eks     *eks.Client
@@ -28,7 +31,7 @@ func newGroups(cfg aws.Config, cluster string) *groups {
 	return &groups{autoscaling.NewFromConfig(cfg), eks.NewFromConfig(cfg), cluster}
 }
 
-// describe returns the Auto Scaling groups that a request is for.
+// describe returns the Auto Scaling groups that match a request.
 func (g *groups) describe(
 	ctx context.Context, in autoscaling.DescribeAutoScalingGroupsInput,
 ) ([]scalingtypes.AutoScalingGroup, error) {
@@ -43,10 +46,11 @@ func (g *groups) describe(
 	return out, nil
 }
 
-// find returns the groups of instances, and those that tags say are the cluster's.
+// find returns the groups of the instances, and those whose tags say that they belong to the cluster, without those
+// that kops runs for other purposes than nodes for pods.
 func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) {
 	names := map[string]bool{}
-	for part := range slices.Chunk(instances, 50) { // the most that a call takes
+	for part := range slices.Chunk(instances, 50) { // the most that one call accepts
 		out, err := g.scaling.DescribeAutoScalingInstances(ctx,
 			&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: part})
 		if err != nil {
@@ -62,8 +66,13 @@ func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) 
 	}
 	var out []Group
 	for _, a := range all {
-		if aws.ToString(a.Status) != "" || !names[*a.AutoScalingGroupName] && !g.tagged(a) {
-			continue // being deleted, or another cluster's
+		switch {
+		case aws.ToString(a.Status) != "": // it is being deleted
+			continue
+		case !names[*a.AutoScalingGroupName] && !fromaws.OfCluster(a.Tags, g.cluster): // another cluster's
+			continue
+		case fromaws.RoleOf(a.Tags) != fromaws.Worker:
+			continue
 		}
 		found, err := g.groupOf(ctx, a)
 		if err != nil {
@@ -74,15 +83,10 @@ func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) 
 	return out, nil
 }
 
-// tagged reports whether a group's tags say that it has nodes of the cluster.
-func (g *groups) tagged(a scalingtypes.AutoScalingGroup) bool {
-	return fromaws.OfCluster(a.Tags, g.cluster) && fromaws.RoleOf(a.Tags) != fromaws.ControlPlane
-}
-
-// stopped are the processes by which a group grows or ends instances on its own.
+// stopped are the processes with which a group launches or ends instances on its own.
 var stopped = []string{"AZRebalance", "Launch", "ReplaceUnhealthy"}
 
-// groupOf writes down a group.
+// groupOf describes a group for the state.
 func (g *groups) groupOf(ctx context.Context, a scalingtypes.AutoScalingGroup) (Group, error) {
 	out := Group{Name: *a.AutoScalingGroupName, Min: *a.MinSize, Max: *a.MaxSize, Desired: *a.DesiredCapacity}
 	for _, process := range stopped {
@@ -120,7 +124,7 @@ func (g *groups) groupOf(ctx context.Context, a scalingtypes.AutoScalingGroup) (
 	return out, err
 }
 
-// nodegroupInput returns what CreateNodegroup needs to make a node group again.
+// nodegroupInput returns the input with which CreateNodegroup creates the node group again.
 func nodegroupInput(n *ekstypes.Nodegroup) *eks.CreateNodegroupInput {
 	in := &eks.CreateNodegroupInput{
 		ClusterName: n.ClusterName, NodegroupName: n.NodegroupName, NodeRole: n.NodeRole, Subnets: n.Subnets,
@@ -137,22 +141,41 @@ func nodegroupInput(n *ekstypes.Nodegroup) *eks.CreateNodegroupInput {
 	return in
 }
 
-// scalingInput returns what CreateAutoScalingGroup needs to make a group again.
+// scalingInput returns the input with which CreateAutoScalingGroup creates the group again.
 func scalingInput(
 	a scalingtypes.AutoScalingGroup, hooks []scalingtypes.LifecycleHook,
 ) *autoscaling.CreateAutoScalingGroupInput {
 	in := &autoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: a.AutoScalingGroupName, MinSize: a.MinSize, MaxSize: a.MaxSize,
-		DesiredCapacity: a.DesiredCapacity, VPCZoneIdentifier: a.VPCZoneIdentifier,
+		DesiredCapacity: a.DesiredCapacity, DesiredCapacityType: a.DesiredCapacityType,
+		VPCZoneIdentifier:       a.VPCZoneIdentifier,
 		LaunchConfigurationName: a.LaunchConfigurationName, LaunchTemplate: byID(a.LaunchTemplate),
 		MixedInstancesPolicy: a.MixedInstancesPolicy, TerminationPolicies: a.TerminationPolicies,
 		HealthCheckType: a.HealthCheckType, HealthCheckGracePeriod: a.HealthCheckGracePeriod,
 		DefaultCooldown: a.DefaultCooldown, MaxInstanceLifetime: a.MaxInstanceLifetime,
 		NewInstancesProtectedFromScaleIn: a.NewInstancesProtectedFromScaleIn, CapacityRebalance: a.CapacityRebalance,
-		TargetGroupARNs: a.TargetGroupARNs, LoadBalancerNames: a.LoadBalancerNames,
+		TargetGroupARNs: a.TargetGroupARNs, LoadBalancerNames: a.LoadBalancerNames, PlacementGroup: a.PlacementGroup,
+		CapacityReservationSpecification: a.CapacityReservationSpecification,
+		DefaultInstanceWarmup:            a.DefaultInstanceWarmup, InstanceMaintenancePolicy: a.InstanceMaintenancePolicy,
+		InstanceLifecyclePolicy: a.InstanceLifecyclePolicy, DeletionProtection: a.DeletionProtection,
+		AvailabilityZoneDistribution:     a.AvailabilityZoneDistribution,
+		AvailabilityZoneImpairmentPolicy: a.AvailabilityZoneImpairmentPolicy,
+	}
+	if p := a.AvailabilityZoneImpairmentPolicy; p != nil {
+		in.SkipZonalShiftValidation = p.ZonalShiftEnabled // AWS accepted it before
+	}
+	if aws.ToString(a.VPCZoneIdentifier) == "" {
+		in.AvailabilityZones = a.AvailabilityZones
+	}
+	if !strings.HasSuffix(aws.ToString(a.ServiceLinkedRoleARN), "/AWSServiceRoleForAutoScaling") { // AWS's default
+		in.ServiceLinkedRoleARN = a.ServiceLinkedRoleARN
 	}
 	if m := a.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
 		m.LaunchTemplate.LaunchTemplateSpecification = byID(m.LaunchTemplate.LaunchTemplateSpecification)
+		for i := range m.LaunchTemplate.Overrides {
+			o := &m.LaunchTemplate.Overrides[i]
+			o.LaunchTemplateSpecification = byID(o.LaunchTemplateSpecification)
+		}
 	}
 	for _, t := range a.Tags {
 		in.Tags = append(in.Tags, scalingtypes.Tag{
@@ -170,7 +193,7 @@ func scalingInput(
 	return in
 }
 
-// byID names a launch template by its ID alone: AWS takes either the ID or the name.
+// byID names a launch template by its ID alone: AWS accepts either the ID or the name.
 func byID(t *scalingtypes.LaunchTemplateSpecification) *scalingtypes.LaunchTemplateSpecification {
 	if t == nil || t.LaunchTemplateId == nil {
 		return t
@@ -178,13 +201,13 @@ func byID(t *scalingtypes.LaunchTemplateSpecification) *scalingtypes.LaunchTempl
 	return &scalingtypes.LaunchTemplateSpecification{LaunchTemplateId: t.LaunchTemplateId, Version: t.Version}
 }
 
-// suspend keeps a group from launching and ending instances on its own.
-func (g *groups) suspend(ctx context.Context, group *Group) error {
-	if len(group.Suspend) == 0 {
-		return nil // AWS takes an empty list for all processes
+// suspend suspends processes of a group.
+func (g *groups) suspend(ctx context.Context, group *Group, processes []string) error {
+	if len(processes) == 0 {
+		return nil // AWS takes an empty list to mean all processes
 	}
 	_, err := g.scaling.SuspendProcesses(ctx, &autoscaling.SuspendProcessesInput{
-		AutoScalingGroupName: &group.Name, ScalingProcesses: group.Suspend,
+		AutoScalingGroupName: &group.Name, ScalingProcesses: processes,
 	})
 	if err != nil {
 		return fmt.Errorf("autoscaling:SuspendProcesses of %s: %w", group.Name, err)
@@ -192,7 +215,7 @@ func (g *groups) suspend(ctx context.Context, group *Group) error {
 	return nil
 }
 
-// resize sets a group's sizes. EKS must hear of those of its node groups, and does not take a maximum of 0.
+// resize sets a group's sizes. For a node group of EKS it calls EKS, which does not accept a maximum of 0.
 func (g *groups) resize(ctx context.Context, group *Group, least, most, desired int32) error {
 	if group.Nodegroup == "" {
 		_, err := g.scaling.UpdateAutoScalingGroup(ctx, &autoscaling.UpdateAutoScalingGroupInput{
@@ -214,7 +237,7 @@ func (g *groups) resize(ctx context.Context, group *Group, least, most, desired 
 	return nil
 }
 
-// named returns those of the groups that exist.
+// named returns the groups of the list that exist.
 func (g *groups) named(ctx context.Context, list []Group) ([]scalingtypes.AutoScalingGroup, error) {
 	var out []scalingtypes.AutoScalingGroup
 	for part := range slices.Chunk(list, 50) {
@@ -231,7 +254,25 @@ func (g *groups) named(ctx context.Context, list []Group) ([]scalingtypes.AutoSc
 	return out, nil
 }
 
-// members returns the names of the groups that instances belong to, by ID.
+// units returns how much of its group's size an instance is: its weight, 1 without one.
+func units(i *scalingtypes.Instance) int {
+	if weight, err := strconv.Atoi(aws.ToString(i.WeightedCapacity)); err == nil {
+		return weight
+	}
+	return 1
+}
+
+// size returns how many units the instances of a restored group have together. How much of a size in vCPUs or memory
+// an instance is AWS does not say: there it is the instances that exist, and at least one.
+func (g *Group) size(a *scalingtypes.AutoScalingGroup) int {
+	switch aws.ToString(a.DesiredCapacityType) {
+	case "vcpu", "memory-mib":
+		return max(len(a.Instances), min(int(g.Desired), 1))
+	}
+	return int(g.Desired)
+}
+
+// members returns the group names of the groups' instances, by instance ID.
 func (g *groups) members(ctx context.Context, list []Group) (map[string]string, error) {
 	found, err := g.named(ctx, list)
 	out := map[string]string{}
@@ -268,7 +309,7 @@ func (g *groups) existing(ctx context.Context, list []Group) ([]string, error) {
 	return out, nil
 }
 
-// nodegroup returns a node group of EKS, nil if there is none of the name.
+// nodegroup returns a node group of EKS by name, nil if it does not exist.
 func (g *groups) nodegroup(ctx context.Context, name string) (*ekstypes.Nodegroup, error) {
 	out, err := g.eks.DescribeNodegroup(ctx, &eks.DescribeNodegroupInput{ClusterName: &g.cluster, NodegroupName: &name})
 	if _, missing := errors.AsType[*ekstypes.ResourceNotFoundException](err); missing {
@@ -304,8 +345,8 @@ func (g *groups) remove(ctx context.Context, group *Group) error {
 	return nil
 }
 
-// restore makes a group what it was, and creates it if it is gone. EKS gives the Auto Scaling group of a node group
-// that is created again another name, which restore writes into the group.
+// restore makes a group what it was, and creates it again if it was deleted. EKS then gives the Auto Scaling group of
+// a node group another name, which restore writes into group.
 func (g *groups) restore(ctx context.Context, group *Group) error {
 	left, err := g.existing(ctx, []Group{*group})
 	if err == nil && len(left) == 0 {
@@ -325,24 +366,32 @@ func (g *groups) restore(ctx context.Context, group *Group) error {
 			return fmt.Errorf("autoscaling:ResumeProcesses of %s: %w", group.Name, err)
 		}
 	}
-	return g.resize(ctx, group, group.Min, group.Max, group.Desired)
+	found, err := g.named(ctx, []Group{*group})
+	if err != nil {
+		return err
+	}
+	desired := group.Desired
+	for _, a := range found { // Cluster Autoscaler may have added nodes since an interrupted restore
+		desired = max(desired, min(aws.ToInt32(a.DesiredCapacity), group.Max))
+	}
+	return g.resize(ctx, group, group.Min, group.Max, desired)
 }
 
-// create creates a group by its definition.
+// create creates a group from its definition.
 func (g *groups) create(ctx context.Context, group *Group) error {
 	if group.Nodegroup == "" {
-		in := &autoscaling.CreateAutoScalingGroupInput{}
-		if err := json.Unmarshal(group.Definition, in); err != nil {
-			return fmt.Errorf("definition of group %s: %w", group.Name, err)
+		in, err := scalingDefinition(group)
+		if err != nil {
+			return err
 		}
 		if _, err := g.scaling.CreateAutoScalingGroup(ctx, in); err != nil {
 			return fmt.Errorf("autoscaling:CreateAutoScalingGroup %s: %w", group.Name, err)
 		}
 		return nil
 	}
-	in := &eks.CreateNodegroupInput{}
-	if err := json.Unmarshal(group.Definition, in); err != nil {
-		return fmt.Errorf("definition of node group %s: %w", group.Nodegroup, err)
+	in, err := nodegroupDefinition(group)
+	if err != nil {
+		return err
 	}
 	if _, err := g.eks.CreateNodegroup(ctx, in); err != nil {
 		return fmt.Errorf("eks:CreateNodegroup %s: %w", group.Nodegroup, err)
@@ -350,7 +399,30 @@ func (g *groups) create(ctx context.Context, group *Group) error {
 	return nil
 }
 
-// rename writes down the name of the Auto Scaling group that a node group has now.
+// nodegroupDefinition returns the definition of a node group of EKS as AWS accepts it, as scalingDefinition does.
+func nodegroupDefinition(group *Group) (*eks.CreateNodegroupInput, error) {
+	in := &eks.CreateNodegroupInput{}
+	if err := json.Unmarshal(group.Definition, in); err != nil {
+		return nil, fmt.Errorf("definition of node group %s: %w", group.Nodegroup, err)
+	}
+	maps.DeleteFunc(in.Tags, func(key, _ string) bool { return strings.HasPrefix(key, "aws:") })
+	return in, nil
+}
+
+// scalingDefinition returns the definition of an Auto Scaling group as AWS accepts it: without the tags that only AWS
+// may set, such as those of groups that CloudFormation created.
+func scalingDefinition(group *Group) (*autoscaling.CreateAutoScalingGroupInput, error) {
+	in := &autoscaling.CreateAutoScalingGroupInput{}
+	if err := json.Unmarshal(group.Definition, in); err != nil {
+		return nil, fmt.Errorf("definition of group %s: %w", group.Name, err)
+	}
+	in.Tags = slices.DeleteFunc(in.Tags, func(t scalingtypes.Tag) bool {
+		return strings.HasPrefix(aws.ToString(t.Key), "aws:")
+	})
+	return in, nil
+}
+
+// rename records the current name of a node group's Auto Scaling group.
 func (g *groups) rename(ctx context.Context, group *Group) error {
 	n, err := g.nodegroup(ctx, group.Nodegroup)
 	if err != nil {

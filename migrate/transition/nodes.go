@@ -5,18 +5,22 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	scalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/migrate/drain"
 	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
-// groupNodes returns the nodes of the groups, by name: those whose instances the groups have.
+// groupNodes returns the nodes whose instances belong to the groups, by name.
 func (t *Transition) groupNodes(ctx context.Context, s *State) ([]corev1.Node, error) {
 	ours, err := t.groups.members(ctx, s.Groups)
 	if err != nil {
@@ -31,38 +35,52 @@ func (t *Transition) groupNodes(ctx context.Context, s *State) ([]corev1.Node, e
 	return nodes, nil
 }
 
-// nodesMissing says which nodes of the groups are not there yet; "" if all are.
+// nodesMissing says how much of the groups' sizes has Ready nodes; "" if all has.
 func (t *Transition) nodesMissing(ctx context.Context, s *State) (string, error) {
-	nodes, err := t.groupNodes(ctx, s)
+	found, err := t.groups.named(ctx, s.Groups)
 	if err != nil {
 		return "", err
 	}
-	want, ready := 0, 0
-	for _, g := range s.Groups {
-		want += int(g.Desired)
+	nodes, err := t.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", fmt.Errorf("list nodes: %w", err)
 	}
-	for i := range nodes {
-		if slices.ContainsFunc(nodes[i].Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-		}) {
-			ready++
+	ready := map[string]bool{} // instances
+	for i := range nodes.Items {
+		ready[fromaws.InstanceID(&nodes.Items[i])] = conditions.NodeReady(&nodes.Items[i])
+	}
+	want, have := 0, 0
+	for i := range s.Groups {
+		at := slices.IndexFunc(found, func(a scalingtypes.AutoScalingGroup) bool {
+			return aws.ToString(a.AutoScalingGroupName) == s.Groups[i].Name
+		})
+		if at < 0 {
+			want += int(s.Groups[i].Desired)
+			continue
+		}
+		want += s.Groups[i].size(&found[at])
+		for j := range found[at].Instances {
+			if in := &found[at].Instances[j]; ready[aws.ToString(in.InstanceId)] {
+				have += units(in)
+			}
 		}
 	}
-	if ready >= want {
+	if have >= want {
 		return "", nil
 	}
-	return fmt.Sprintf("%d of %d are ready", ready, want), nil
+	return fmt.Sprintf("%d of %d are ready", have, want), nil
 }
 
 func isOurTaint(taint corev1.Taint) bool { return taint.Key == v1alpha1.MigrationTaint }
 
-// taint keeps new pods off nodes. With v1alpha1.MigrationDrain as value, Nodeless launches nodes for those that are
-// there.
-func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value string) error {
+// taint keeps new pods off nodes, and reports whether that changed any node. With the value v1alpha1.MigrationDrain,
+// Nodeless launches nodes for the pods already there.
+func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value string) (changed bool, err error) {
 	want := corev1.Taint{Key: v1alpha1.MigrationTaint, Value: value, Effect: corev1.TaintEffectNoSchedule}
-	// All at once, so that the nodes for their pods are chosen together.
+	// Taint all at once, so that the nodes for their pods are chosen together.
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(50)
+	var updated atomic.Bool
 	for i := range nodes {
 		work.Go(func() error {
 			return t.drainer().ChangeNode(ctx, nodes[i].Name, func(n *corev1.Node) bool {
@@ -70,11 +88,13 @@ func (t *Transition) taint(ctx context.Context, nodes []corev1.Node, value strin
 					return false
 				}
 				n.Spec.Taints = append(slices.DeleteFunc(n.Spec.Taints, isOurTaint), want)
+				updated.Store(true)
 				return true
 			})
 		})
 	}
-	return work.Wait()
+	err = work.Wait()
+	return updated.Load(), err
 }
 
 // untaint lets pods onto a node again.
@@ -86,11 +106,11 @@ func (t *Transition) untaint(ctx context.Context, n *corev1.Node) error {
 	})
 }
 
-// drainer drains the cluster's nodes.
+// drainer returns a Drainer of the cluster's nodes.
 func (t *Transition) drainer() drain.Drainer { return drain.Drainer{Client: t.kubernetes, Say: t.Say} }
 
-// checkPods counts the pods that a drain moves, and reports those that must not be evicted or that nothing would create
-// again.
+// checkPods counts the pods that a drain evicts. Unless Force is set, it returns an error for those that must not be
+// evicted or that nothing would create again.
 func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) (n int, err error) {
 	var bad []string
 	for i := range nodes {
@@ -118,8 +138,8 @@ func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) (n int,
 		strings.Join(bad, "; "), more)
 }
 
-// drain evicts the pods of a node, as fast as their budgets allow, waits until the pods that take their place are
-// scheduled, and returns how many it evicted.
+// drain evicts the pods of a node as fast as their budgets allow, waits until their replacements are scheduled, and
+// returns how many it evicted.
 func (t *Transition) drain(ctx context.Context, n *corev1.Node) (int, error) {
 	begun := t.now()
 	pods, err := t.drainer().Pods(ctx, n.Name)
@@ -132,12 +152,12 @@ func (t *Transition) drain(ctx context.Context, n *corev1.Node) (int, error) {
 	return len(pods), t.settled(ctx, begun)
 }
 
-// now returns the time as the API server writes creation times, without fractions.
+// now returns the time in whole seconds, as the API server writes creation times.
 func (t *Transition) now() metav1.Time { return metav1.NewTime(t.Clock.Now().Truncate(time.Second)) }
 
-// settled waits until the pods that were created since a time are scheduled.
+// settled waits until all pods created since a time are scheduled.
 func (t *Transition) settled(ctx context.Context, since metav1.Time) error {
-	return t.poll(ctx, "evicted pods' successors", func() (string, error) {
+	return t.poll(ctx, "replacements of the evicted pods", func() (string, error) {
 		list, err := t.kubernetes.CoreV1().Pods("").List(ctx, metav1.ListOptions{
 			FieldSelector: "status.phase=Pending,spec.nodeName=",
 		})

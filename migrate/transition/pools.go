@@ -12,8 +12,8 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// closePools keeps the pools of the migration from launching: a limit of no CPU, or for static pools no replicas. What
-// they had is in the state before.
+// closePools keeps the pools of the migration from launching: it sets a CPU limit of 0 or, for static pools, 0
+// replicas. It first saves the previous values in the state.
 func (t *Transition) closePools(ctx context.Context, s *State) error {
 	var pools karpv1.NodePoolList
 	if err := t.client.List(ctx, &pools); err != nil {
@@ -49,7 +49,7 @@ func (t *Transition) closePools(ctx context.Context, s *State) error {
 	return nil
 }
 
-// openPools gives closed pools their limits and replicas again.
+// openPools restores the limits and replicas of closed pools.
 func (t *Transition) openPools(ctx context.Context, s *State) error {
 	for i := range s.Pools {
 		before := s.Pools[i].Closed
@@ -80,8 +80,8 @@ func (t *Transition) changePool(ctx context.Context, name string, change func(*k
 	return nil
 }
 
-// emptyPools deletes the NodeClaims that came with the migration, one after the other: their controller evicts the pods
-// as budgets allow, and the groups' nodes take them.
+// emptyPools deletes the NodeClaims created during the migration, one by one: their controller evicts the pods as
+// budgets allow, and the groups' nodes take them.
 func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 	var claims karpv1.NodeClaimList
 	if err := t.client.List(ctx, &claims); err != nil {
@@ -111,11 +111,12 @@ func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 	return nil
 }
 
-// launchTime is how long a controller may take to launch nodes for pods that are to move.
+// launchTime is how long a controller may take to launch nodes for pods that must move.
 const launchTime = 15 * time.Second
 
-// awaitNodes waits until the pools have launched nodes for the pods on the groups' nodes, and these are ready: no pod
-// is evicted before there is a place for it. Pools that launch nothing have room, or the drain will tell.
+// awaitNodes waits until the pools have launched nodes for the pods on the groups' nodes since the drain began, and
+// all nodes of the migration are ready: no pod is evicted before there is room for it. If the pools launch nothing
+// within launchTime, they have room, or the drain will show that they do not.
 func (t *Transition) awaitNodes(ctx context.Context, s *State, pods int) error {
 	if pods == 0 {
 		return nil
@@ -127,18 +128,19 @@ func (t *Transition) awaitNodes(ctx context.Context, s *State, pods int) error {
 		if err := t.client.List(ctx, &claims); err != nil {
 			return "", fmt.Errorf("list NodeClaims: %w", err)
 		}
-		ours, ready := 0, 0
+		ours, ready, launched := 0, 0, false
 		for i := range claims.Items {
 			c := &claims.Items[i]
 			if slices.Contains(s.Before, c.Name) {
 				continue
 			}
 			ours++
+			launched = launched || !c.CreationTimestamp.Before(s.DrainingSince)
 			if c.StatusConditions().IsTrue(karpv1.ConditionTypeInitialized) {
 				ready++
 			}
 		}
-		if ours == ready && (ours > 0 || t.Clock.Now().After(until)) {
+		if ours == ready && (launched || t.Clock.Now().After(until)) {
 			return "", nil
 		}
 		return fmt.Sprintf("%d of %d are ready", ready, ours), nil

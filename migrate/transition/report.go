@@ -13,22 +13,21 @@ import (
 	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
-// Report is where the pods of a cluster are.
+// Report says where the pods of a cluster run.
 type Report struct {
 	State  *State
-	Groups []Place // of the state
+	Groups []Place // those of State
 	Pools  []Place // all NodePools with nodes
 }
 
-// Place is a group or a pool, with its nodes and the pods on them, those of DaemonSets not counted.
+// Place is a group or a pool, with its nodes and the number of their pods, not counting those of DaemonSets.
 type Place struct {
 	Name  string
 	Nodes []*corev1.Node
 	Pods  int
 }
 
-// Report looks at the cluster as it is now. Before a migration has begun, the groups are those that it would write
-// down.
+// Report describes the cluster as it is now. Before a migration has begun, the groups are those that it would record.
 func (t *Transition) Report(ctx context.Context) (*Report, error) {
 	s, err := t.Load(ctx)
 	if err != nil {
@@ -77,7 +76,7 @@ func (t *Transition) Report(ctx context.Context) (*Report, error) {
 	return r, nil
 }
 
-// podsByNode counts the pods of each node that a drain would move.
+// podsByNode counts the pods of each node that a drain would evict.
 func (t *Transition) podsByNode(ctx context.Context) (map[string]int, error) {
 	list, err := t.kubernetes.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {

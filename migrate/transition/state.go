@@ -23,29 +23,31 @@ const (
 	Name      = "nodeless-migration"
 )
 
-// State is how far a migration has come, and what was before it.
+// State records how far a migration has come, and what it found.
 type State struct {
 	Step       Step        `json:"step"`
-	Closing    bool        `json:"closing,omitempty"` // the groups may be changed already: what was before stays as it is
-	Back       bool        `json:"back,omitempty"`    // it is being taken back
+	Closing    bool        `json:"closing,omitempty"` // the groups may have changed already: what was recorded stays
+	Back       bool        `json:"back,omitempty"`    // the migration is being undone
 	Groups     []Group     `json:"groups,omitempty"`
 	Autoscaler *Autoscaler `json:"autoscaler,omitempty"`
 	Pools      []Pool      `json:"pools,omitempty"`
-	// Before are the NodeClaims that there were when the groups were closed: back leaves their nodes alone.
+	// Before are the NodeClaims that existed when the groups were closed: Back leaves their nodes alone.
 	Before []string `json:"before,omitempty"`
+	// DrainingSince is when the drain of the groups' nodes began: a continued drain does not wait again for nodes that
+	// were launched since. Nil = they are not being drained.
+	DrainingSince *metav1.Time `json:"drainingSince,omitempty"`
 }
 
-// Group is a node group as it was.
+// Group is a node group as it was before the migration.
 type Group struct {
 	Name      string `json:"name"`                // of the Auto Scaling group
-	Nodegroup string `json:"nodegroup,omitempty"` // of EKS; "" means that the group is nobody's
+	Nodegroup string `json:"nodegroup,omitempty"` // of EKS; "" = not managed by EKS
 	Min       int32  `json:"min"`
 	Max       int32  `json:"max"`
 	Desired   int32  `json:"desired"`
-	// Suspend are the processes that the migration suspends: not those that were suspended before.
+	// Suspend are the processes that the migration suspends, except those that were already suspended.
 	Suspend []string `json:"suspend,omitempty"`
-	// Definition is what the group is made of again, once it is deleted: an input of CreateNodegroup or
-	// CreateAutoScalingGroup.
+	// Definition recreates the group after its deletion: an input of CreateNodegroup or CreateAutoScalingGroup.
 	Definition json.RawMessage `json:"definition,omitempty"`
 }
 
@@ -57,21 +59,20 @@ func (g *Group) Title() string {
 	return "Auto Scaling group " + g.Name
 }
 
-// Autoscaler is Cluster Autoscaler's Deployment as it was.
+// Autoscaler is Cluster Autoscaler's Deployment as it was before the migration.
 type Autoscaler struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Replicas  int32  `json:"replicas"`
 }
 
-// Pool is a NodePool that had no nodes before the migration. Closed holds its limits and replicas while it may launch
-// nothing.
+// Pool is a NodePool that the migration uses. Closed holds its limits and replicas while it must not launch.
 type Pool struct {
 	Name   string      `json:"name"`
 	Closed *PoolBefore `json:"closed,omitempty"`
 }
 
-// PoolBefore is what a closed pool had.
+// PoolBefore is what a closed pool had before.
 type PoolBefore struct {
 	Limits   karpv1.Limits `json:"limits,omitempty"`
 	Replicas *int64        `json:"replicas,omitempty"`
@@ -79,7 +80,7 @@ type PoolBefore struct {
 
 const stateKey = "state.json"
 
-// Load reads the state; a migration that has not begun has an empty one.
+// Load reads the state. It is empty if no migration has begun.
 func (t *Transition) Load(ctx context.Context) (*State, error) {
 	m, err := t.kubernetes.CoreV1().ConfigMaps(Namespace).Get(ctx, Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -91,7 +92,7 @@ func (t *Transition) Load(ctx context.Context) (*State, error) {
 	s := &State{}
 	if err := json.Unmarshal([]byte(m.Data[stateKey]), s); err != nil {
 		return nil, fmt.Errorf("state of the migration: ConfigMap %s/%s: %w; restore it from a backup, "+
-			"or delete it to begin anew with the groups as they are", Namespace, Name, err)
+			"or delete it to start over with the groups as they are", Namespace, Name, err)
 	}
 	return s, nil
 }
@@ -115,8 +116,8 @@ func (t *Transition) save(ctx context.Context, s *State) error {
 	return nil
 }
 
-// discover writes down groups, autoscaler and pools that the state does not know yet; as long as the groups are open,
-// also the sizes that the others have now.
+// discover records groups, autoscaler and pools that the state does not have yet. Until the groups are closed, it
+// also updates the sizes of the groups that it has.
 func (t *Transition) discover(ctx context.Context, s *State) error {
 	if s.Step >= Emptied {
 		return nil
@@ -139,7 +140,7 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 		case !s.Closing:
 			s.Groups[i] = g
 		default:
-			s.Groups[i].Name = g.Name // another one if EKS made the group again
+			s.Groups[i].Name = g.Name // differs if EKS created the group again
 		}
 	}
 	if s.Closing {
@@ -155,7 +156,7 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 	return err
 }
 
-// instances returns the IDs of the instances whose nodes no NodePool has launched and that are no control plane.
+// instances returns the IDs of the instances of nodes that no NodePool launched, without the control plane.
 func (t *Transition) instances(ctx context.Context) ([]string, error) {
 	list, err := t.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -173,8 +174,8 @@ func (t *Transition) instances(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// findPools writes down the pools that the migration is to use, those without nodes and those that
-// `nodeless migrate --apply` made, and the NodeClaims that there are.
+// findPools records the pools that the migration uses, which are those without nodes and those that `nodeless migrate
+// --apply` made, and the existing NodeClaims.
 func (t *Transition) findPools(ctx context.Context, s *State) error {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
@@ -250,4 +251,12 @@ func (t *Transition) scaleAutoscaler(ctx context.Context, s *State, replicas int
 	}
 	t.Say("Cluster Autoscaler: %d replicas", replicas)
 	return nil
+}
+
+// restoreAutoscaler gives Cluster Autoscaler its replicas.
+func (t *Transition) restoreAutoscaler(ctx context.Context, s *State) error {
+	if s.Autoscaler == nil {
+		return nil
+	}
+	return t.scaleAutoscaler(ctx, s, s.Autoscaler.Replicas)
 }

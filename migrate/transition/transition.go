@@ -1,7 +1,7 @@
-// Package transition moves the pods of a cluster from its node groups to NodePools, in steps that can be taken back.
+// Package transition moves the pods of a cluster from its node groups to NodePools, in steps that can be undone.
 //
-// The state is a ConfigMap of the cluster, written before each change that it describes: whoever comes after a process
-// that was killed goes on where it was.
+// The state is a ConfigMap of the cluster, written before each change that it describes: if a process is killed, the
+// next one continues where it was.
 package transition
 
 import (
@@ -27,12 +27,12 @@ import (
 // Step is how far a transition has come.
 type Step int
 
-// The steps of a transition, in their order.
+// The steps of a transition, in order.
 const (
 	NotBegun Step = iota
-	Observed      // the groups are written down; nothing has changed
-	Closed        // no pod comes to the groups any more, and they launch nothing
-	Drained       // no pod is left on their nodes
+	Observed      // the groups are recorded; nothing has changed
+	Closed        // the groups get no new pods and launch nothing
+	Drained       // their nodes have no pods left
 	Emptied       // they have no instances
 	Removed       // they are deleted
 )
@@ -55,7 +55,7 @@ func (s *Step) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Explain says what a step does, for people.
+// Explain describes the state after a step, for people.
 func (s Step) Explain() string {
 	return []string{
 		"nothing has been done",
@@ -67,18 +67,18 @@ func (s Step) Explain() string {
 	}[s]
 }
 
-// Config says what a transition works on.
+// Config configures a transition.
 type Config struct {
 	REST    *rest.Config
 	AWS     aws.Config
-	Cluster string // as AWS calls it
+	Cluster string // its name in AWS
 	Clock   clock.Clock
-	// Force lets pods go that nothing creates again, and those whose annotations say that they must not be evicted.
+	// Force also evicts pods that nothing creates again, and pods whose annotations forbid eviction.
 	Force bool
-	Say   func(format string, args ...any) // progress; called by several goroutines at once
+	Say   func(format string, args ...any) // reports progress; called by several goroutines at once
 }
 
-// Transition takes the steps. Its methods must not be called at the same time.
+// Transition carries out the steps. Its methods must not be called concurrently.
 type Transition struct {
 	Config
 	kubernetes kubernetes.Interface
@@ -89,7 +89,7 @@ type Transition struct {
 // New returns the transition of a cluster.
 func New(c Config) (*Transition, error) {
 	c.REST = rest.CopyConfig(c.REST)
-	c.REST.QPS, c.REST.Burst = 100, 200 // the API server knows better than client-go's 5 what it can take
+	c.REST.QPS, c.REST.Burst = 100, 200 // the API server limits itself; client-go's default of 5 is too low
 	clientset, err := kubernetes.NewForConfig(c.REST)
 	if err != nil {
 		return nil, err
@@ -101,21 +101,21 @@ func New(c Config) (*Transition, error) {
 	return &Transition{Config: c, kubernetes: clientset, client: typed, groups: newGroups(c.AWS, c.Cluster)}, nil
 }
 
-// ErrRemove is the error of Next when only the deletion of the groups is left, which must be asked for.
+// ErrRemove is the error of Next when only the deletion of the groups is left, which must be requested.
 var ErrRemove = errors.New("the node groups are empty; --remove deletes them")
 
 // ErrDone is the error of Next when nothing is left to do.
 var ErrDone = errors.New("the node groups are deleted; nothing is left to do")
 
-// Next takes the next step, or goes on with one that was interrupted, and returns the state afterwards. It deletes
-// groups only with remove.
+// Next carries out the next step, or continues an interrupted one, and returns the state afterwards. It deletes
+// groups only if remove is set.
 func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	s, err := t.Load(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.Back { // whatever is undone of the later steps is done again
-		s.Back, s.Step = false, min(s.Step, Observed)
+	if s.Back { // later steps that Back undid are done again
+		s.Back, s.Step, s.DrainingSince = false, min(s.Step, Observed), nil
 	}
 	step := s.Step + 1
 	switch {
@@ -140,7 +140,7 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	if err := action(ctx, s); err != nil {
 		return s, fmt.Errorf("step %q: %w", step, err)
 	}
-	s.Step = step
+	s.Step, s.DrainingSince = step, nil
 	return s, t.save(ctx, s)
 }
 
@@ -178,7 +178,7 @@ func (t *Transition) closeGroups(ctx context.Context, s *State) error {
 		return err
 	}
 	for _, g := range s.Groups {
-		if err := t.groups.suspend(ctx, &g); err != nil {
+		if err := t.groups.suspend(ctx, &g, g.Suspend); err != nil {
 			return err
 		}
 	}
@@ -186,17 +186,17 @@ func (t *Transition) closeGroups(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if err := t.taint(ctx, nodes, ""); err != nil {
+	if _, err := t.taint(ctx, nodes, ""); err != nil {
 		return err
 	}
 	t.Say("%d nodes of %d groups take no new pods", len(nodes), len(s.Groups))
 	return nil
 }
 
-// drainsAtOnce is how many nodes are drained at the same time. Their pods' budgets hold all the same.
+// drainsAtOnce is how many nodes are drained concurrently. PodDisruptionBudgets hold nevertheless.
 const drainsAtOnce = 5
 
-// drainGroups evicts the pods of the groups' nodes, a few nodes at a time.
+// drainGroups evicts the pods of the groups' nodes, several nodes at a time.
 func (t *Transition) drainGroups(ctx context.Context, s *State) error {
 	nodes, err := t.groupNodes(ctx, s)
 	if err != nil {
@@ -206,8 +206,16 @@ func (t *Transition) drainGroups(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	if err := t.taint(ctx, nodes, v1alpha1.MigrationDrain); err != nil {
+	begun := t.now()
+	changed, err := t.taint(ctx, nodes, v1alpha1.MigrationDrain)
+	if err != nil {
 		return err
+	}
+	if changed || s.DrainingSince == nil {
+		s.DrainingSince = &begun
+		if err := t.save(ctx, s); err != nil {
+			return err
+		}
 	}
 	if err := t.awaitNodes(ctx, s, pods); err != nil {
 		return err
@@ -227,7 +235,7 @@ func (t *Transition) drainGroups(ctx context.Context, s *State) error {
 	return work.Wait()
 }
 
-// emptyGroups sets the groups' sizes to 0 and waits until their instances are gone.
+// emptyGroups sets the groups' sizes to 0 and waits until they have no instances.
 func (t *Transition) emptyGroups(ctx context.Context, s *State) error {
 	nodes, err := t.groupNodes(ctx, s)
 	if err != nil {
@@ -276,8 +284,9 @@ func (t *Transition) removeGroups(ctx context.Context, s *State) error {
 	})
 }
 
-// Back restores the groups, moves the pods back to them, and forgets the migration but for what its pools had, which
-// launch nothing any more. It goes on where an interrupted one was.
+// Back restores the groups, moves the pods back to them, and forgets the migration, except what its pools had: they
+// no longer launch anything. Before the groups were closed, it leaves them and the nodes of the pools alone. It
+// continues an interrupted Back.
 func (t *Transition) Back(ctx context.Context) (*State, error) {
 	s, err := t.Load(ctx)
 	if err != nil {
@@ -290,24 +299,24 @@ func (t *Transition) Back(ctx context.Context) (*State, error) {
 	if err := t.save(ctx, s); err != nil {
 		return s, err
 	}
-	for _, action := range []func(context.Context, *State) error{
-		t.restoreGroups, t.openGroups, t.closePools, t.emptyPools,
-		func(ctx context.Context, s *State) error {
-			if s.Autoscaler == nil {
-				return nil
-			}
-			return t.scaleAutoscaler(ctx, s, s.Autoscaler.Replicas)
-		},
-	} {
+	actions := []func(context.Context, *State) error{t.closePools}
+	if s.Closing {
+		// Cluster Autoscaler comes before emptyPools: the pods may have no room before it adds nodes to the groups.
+		actions = []func(context.Context, *State) error{
+			t.restoreGroups, t.openGroups, t.closePools, t.restoreAutoscaler, t.emptyPools,
+		}
+	}
+	for _, action := range actions {
 		if err := action(ctx, s); err != nil {
 			return s, fmt.Errorf("back: %w", err)
 		}
 	}
-	s = &State{Pools: s.Pools} // what the next migration gives its pools back
+	s = &State{Pools: s.Pools} // so that the next migration can restore its pools
 	return s, t.save(ctx, s)
 }
 
-// restoreGroups gives the groups their sizes and waits for their nodes.
+// restoreGroups restores the groups' sizes, waits for their nodes, and suspends again what was suspended before the
+// migration, which runs in a group that was created again.
 func (t *Transition) restoreGroups(ctx context.Context, s *State) error {
 	for i := range s.Groups {
 		g := &s.Groups[i]
@@ -316,7 +325,17 @@ func (t *Transition) restoreGroups(ctx context.Context, s *State) error {
 		}
 		t.Say("%s: %d nodes, %d to %d", g.Title(), g.Desired, g.Min, g.Max)
 	}
-	return t.poll(ctx, "nodes of the groups", func() (string, error) { return t.nodesMissing(ctx, s) })
+	if err := t.poll(ctx, "nodes of the groups", func() (string, error) { return t.nodesMissing(ctx, s) }); err != nil {
+		return err
+	}
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		before := slices.DeleteFunc(slices.Clone(stopped), func(p string) bool { return slices.Contains(g.Suspend, p) })
+		if err := t.groups.suspend(ctx, g, before); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openGroups lets pods onto the groups' nodes again.
@@ -333,10 +352,10 @@ func (t *Transition) openGroups(ctx context.Context, s *State) error {
 	return nil
 }
 
-// pollEvery is how often the transition looks at what it waits for.
+// pollEvery is the interval at which poll checks what it waits for.
 const pollEvery = time.Second
 
-// poll waits until left returns nothing, and says what is left when that changes.
+// poll waits until left returns "", and reports what is left when that changes.
 func (t *Transition) poll(ctx context.Context, what string, left func() (string, error)) error {
 	said := ""
 	for {

@@ -1,5 +1,5 @@
-// Package eksmetrics is the API metrics.eks.amazonaws.com/v1, in which EKS hands out the Prometheus metrics of a
-// cluster's own components (EKS User Guide, "Fetch control plane raw metrics in Prometheus format").
+// Package eksmetrics serves the API metrics.eks.amazonaws.com/v1, through which EKS exposes the Prometheus metrics of
+// a cluster's own components (EKS User Guide, "Fetch control plane raw metrics in Prometheus format").
 package eksmetrics
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/plane/extension"
 )
 
-// components are kube-scheduler and kube-controller-manager, by EKS's names, with the beginnings of their metrics.
+// components are kube-scheduler and kube-controller-manager, under EKS's names, with the prefixes of their metrics.
 var components = map[string][]string{
 	"ksh": {"scheduler_"},
 	"kcm": {
@@ -26,10 +26,11 @@ var components = map[string][]string{
 	},
 }
 
-// shared are metrics of each component. Here the components are one process, so these are the sums of them.
+// shared are the prefixes of metrics that every component has. The components share a process here, so each metric
+// covers all of them.
 var shared = []string{"go_", "kubernetes_", "process_", "rest_client_", "workqueue_"}
 
-// API returns the API of the components whose metrics are in a registry.
+// API returns an API that serves the components' metrics from a registry.
 func API(registry prometheus.Gatherer) extension.API {
 	api := extension.API{
 		GroupVersion: schema.GroupVersion{Group: "metrics.eks.amazonaws.com", Version: "v1"},

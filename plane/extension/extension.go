@@ -1,5 +1,5 @@
-// Package extension serves APIs beside those of the API server: an API's handler runs in this process, and the
-// aggregator forwards to it.
+// Package extension serves APIs alongside those of the API server: an API's handler runs in this process, and the
+// aggregator forwards requests to it.
 package extension
 
 import (
@@ -42,7 +42,7 @@ type API struct {
 	// endpoints, since endpoints may not be loopback addresses.
 	Service   string
 	Resources []metav1.APIResource
-	// Handler gets the authorized requests below Path. Discovery needs none.
+	// Handler receives the authorized requests below Path, except those for discovery.
 	Handler http.Handler
 }
 
@@ -52,7 +52,7 @@ func (a API) Path() string { return "/apis/" + a.String() }
 // name returns the name of the API's APIService, such as v1beta1.metrics.k8s.io.
 func (a API) name() string { return a.Version + "." + a.Group }
 
-// Run serves and registers the API until the context ends. It returns at once if somebody else has registered it.
+// Run registers and serves the API until the context ends. It returns at once if another program has registered it.
 func (a API) Run(ctx context.Context, kubeconfig string) error {
 	if err := a.run(ctx, kubeconfig); err != nil {
 		return fmt.Errorf("API %s: %w", a, err)
@@ -73,7 +73,7 @@ func (a API) run(ctx context.Context, kubeconfig string) error {
 	case err == nil && there.Labels[managedBy] != us:
 		return nil
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("look for another's: %w", err)
+		return fmt.Errorf("read its registration: %w", err)
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -93,8 +93,8 @@ func (a API) run(ctx context.Context, kubeconfig string) error {
 	return a.Unregister(last, config)
 }
 
-// Unregister removes our registration, such as that of a killed process: without a server, it would keep every
-// namespace from being deleted.
+// Unregister removes our registration, such as that of a killed process: without a server, it would block the
+// deletion of every namespace.
 func (a API) Unregister(ctx context.Context, config *rest.Config) error {
 	registered, err := aggregator.NewForConfig(config)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a API) Unregister(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// withDiscovery serves the API's discovery before its handler.
+// withDiscovery serves the API's discovery documents in addition to its handler.
 func (a API) withDiscovery() http.Handler {
 	version := metav1.GroupVersionForDiscovery{GroupVersion: a.String(), Version: a.Version}
 	group := metav1.APIGroup{
@@ -198,7 +198,7 @@ func (a API) register(ctx context.Context, client kubernetes.Interface, register
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	there, err := api.Get(ctx, a.name(), metav1.GetOptions{}) // a killed process has left it
+	there, err := api.Get(ctx, a.name(), metav1.GetOptions{}) // left by a killed process
 	if err != nil {
 		return err
 	}

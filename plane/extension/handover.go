@@ -12,13 +12,13 @@ import (
 // handoverName is the name of the admission plugin.
 const handoverName = "APIServiceHandover"
 
-// httpsPort is the default of an APIService's port.
+// httpsPort is the default port of an APIService.
 const httpsPort = 443
 
-// AddHandover adds an admission plugin by which a manifest takes an API of ours over as it is: metrics-server's is
-// applied to a cluster that has our APIService of metrics.k8s.io already. kubectl and Helm change what the manifest
-// names, that is the Service; our certificate authority and port, which it does not name, would stay, and its
-// insecureSkipTLSVerify would be refused beside them.
+// AddHandover adds an admission plugin that lets a manifest take over one of our APIs unchanged, such as
+// metrics-server's in a cluster that already has our APIService of metrics.k8s.io. kubectl and Helm change only what
+// the manifest names, that is the Service. Our certificate authority and port, which it does not name, would stay,
+// and its insecureSkipTLSVerify would be rejected beside them.
 func AddHandover(o *options.AdmissionOptions) {
 	o.Plugins.Register(handoverName, func(io.Reader) (admission.Interface, error) {
 		return handover{admission.NewHandler(admission.Update)}, nil
@@ -30,7 +30,7 @@ type handover struct{ *admission.Handler }
 
 var _ admission.MutationInterface = handover{}
 
-// Admit removes from an APIService of ours that is given to another Service whatever only we need.
+// Admit removes what only we need from an APIService of ours that is handed to another Service.
 func (handover) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	is, ok1 := a.GetObject().(*registration.APIService)
 	was, ok2 := a.GetOldObject().(*registration.APIService)

@@ -19,14 +19,14 @@ type result struct {
 
 func run(kubeconfig string, args ...string) result { return runWithout("", kubeconfig, args...) }
 
-// runWithout runs it while the cluster of the kubeconfig is missing, as the text says.
+// runWithout runs kubectl while the kubeconfig's cluster is not running, for the reason in missing.
 func runWithout(missing, kubeconfig string, args ...string) result {
 	var out, errOut bytes.Buffer
 	code := Run(args, kubeconfig, missing, strings.NewReader(""), &out, &errOut)
 	return result{code, out.String(), errOut.String()}
 }
 
-// cluster is an API server that knows one thing: its version, whose text is the given name.
+// cluster is an API server that serves only its version, which contains the given name.
 func cluster(t *testing.T, name string) (kubeconfig string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,6 +73,42 @@ func TestItTalksToOurClusterUnlessAnotherIsNamed(t *testing.T) {
 	}
 }
 
+// Some subcommands have flags of their own with the names of those that select a cluster.
+func TestASubcommandsOwnFlagsNameNoCluster(t *testing.T) {
+	ours, theirs := cluster(t, "ours"), cluster(t, "theirs")
+	t.Setenv("KUBECONFIG", theirs)
+	before, err := os.ReadFile(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"config set-context ours --user=jane":                `Context "ours" modified.`,
+		"config set-context ours --cluster ours":             `Context "ours" modified.`,
+		"config set-cluster ours --server=https://192.0.2.1": `Cluster "ours" set.`,
+	} {
+		if got := run(ours, strings.Fields(args)...); got.code != 0 || !strings.Contains(got.out, want) {
+			t.Errorf("kubectl %s: %+v, want exit 0 and %q", args, got, want)
+		}
+	}
+	if after, err := os.ReadFile(theirs); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the user's kubeconfig was changed (%v):\n%s", err, after)
+	}
+	const missing = "ours does not run"
+	for args, ours := range map[string]bool{
+		"create clusterrolebinding b --clusterrole=view --user=jane":         true,
+		"-n a create rolebinding b --clusterrole view --user jane":           true,
+		"set subject clusterrolebinding b --user=jane":                       true,
+		"create clusterrolebinding b --user=jane --kubeconfig=/no/such/file": false,
+		"get pods --user jane":                      false,
+		"get pods --token=t -s https://127.0.0.1:1": false,
+	} {
+		got := runWithout(missing, "/nowhere", strings.Fields(args)...)
+		if got.code != 1 || strings.Contains(got.errOut, missing) != ours {
+			t.Errorf("kubectl %s: %+v, want our cluster: %t", args, got, ours)
+		}
+	}
+}
+
 func TestExitCodesAndMessagesAreKubectls(t *testing.T) {
 	ours := cluster(t, "ours")
 	if got := run(ours, "get", "pods"); got.code != 1 || got.errOut == "" {
@@ -89,7 +125,7 @@ func TestExitCodesAndMessagesAreKubectls(t *testing.T) {
 
 func TestWithoutAClusterItSaysWhatToDo(t *testing.T) {
 	const missing = "nothing runs; start it with: nodeless up"
-	ours := cluster(t, "ours") // the file of a cluster that was stopped
+	ours := cluster(t, "ours") // kubeconfig of a stopped cluster
 	if got := runWithout(missing, ours, "-n", "default", "get", "pods"); got.code != 1 ||
 		!strings.Contains(got.errOut, missing) {
 		t.Errorf("get pods: %+v", got)

@@ -55,10 +55,10 @@ func stop() {
 	}
 }
 
-// Start returns the control plane that all tests of this binary share; the first call starts it, in a temporary
-// directory, with the CRDs of Nodeless installed. Tests must not stop it and should use a namespace of their own (see
+// Start returns the control plane that all tests of this binary share. The first call starts it in a temporary
+// directory and installs the CRDs of Nodeless. Tests must not stop it and should use their own namespace (see
 // Namespace); objects without a namespace, such as Nodes, need unique names and a t.Cleanup that deletes them. Under
-// -short the test is skipped.
+// -short, Start skips the test.
 func Start(t testing.TB) *plane.Plane {
 	t.Helper()
 	if testing.Short() {
@@ -109,8 +109,8 @@ func Namespace(t testing.TB, p *plane.Plane) string {
 	return ns.Name
 }
 
-// Eventually polls until ok returns nil, and fails the test after a minute with the last two errors: the very last one
-// often says only that the minute is over.
+// Eventually polls until ok returns nil, and fails the test after a minute with the last two errors: the very last
+// one often says only that the time is up.
 func Eventually(t testing.TB, what string, ok func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// account is a region that knows one administrator, and whose clock of the wire is now.
+// account is a region with one administrator, and a clock for checking signatures.
 type account struct {
 	place
 	now time.Time
@@ -39,14 +39,14 @@ func newAccount(t *testing.T) *account {
 	return a
 }
 
-// as is the configuration of who has a key.
+// as returns a client configuration with these credentials.
 func (a *account) as(k aws.Credentials) aws.Config {
 	c := configFor(a.url, "us-west-2")
 	c.Credentials = credentials.StaticCredentialsProvider{Value: k}
 	return c
 }
 
-// user makes a user with a policy of one statement, and a key.
+// user creates a user with a policy that holds the given statements, and an access key.
 func (a *account) user(t *testing.T, name, statement string) aws.Config {
 	t.Helper()
 	client := iam.NewFromConfig(a.as(root))
@@ -70,7 +70,7 @@ func (a *account) user(t *testing.T, name, statement string) aws.Config {
 	return a.as(aws.Credentials{AccessKeyID: *k.AccessKey.AccessKeyId, SecretAccessKey: *k.AccessKey.SecretAccessKey})
 }
 
-// calls is one call to a service of each protocol.
+// calls makes one call to a service of each protocol.
 func calls(t *testing.T, c aws.Config) map[string]error {
 	errs := map[string]error{}
 	_, errs["ec2"] = ec2.NewFromConfig(c).DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
@@ -122,7 +122,7 @@ func TestForeignKeysAreRefusedInEachServicesWords(t *testing.T) {
 	}
 }
 
-// Who has a key that IAM made may do what his policies say, and reads who he is and why not.
+// A user with a key from IAM may do what the user's policies allow. Errors say who was denied and why.
 func TestAUserMayDoWhatHisPoliciesSay(t *testing.T) {
 	a := newAccount(t)
 	ann := a.user(t, "ann", `{"Effect": "Allow", "Action": ["ec2:Describe*", "sqs:*"], "Resource": "*"}`)
@@ -150,7 +150,7 @@ func TestAUserMayDoWhatHisPoliciesSay(t *testing.T) {
 	wantCode(t, err, "UnauthorizedOperation")
 }
 
-// A launch needs every resource that it makes and uses, and the tags' permission too.
+// A launch needs permission for every resource that it creates and uses, and for the tags.
 func TestALaunchNeedsAllItsResources(t *testing.T) {
 	a := newAccount(t)
 	image := a.region.Images()[0].ID
@@ -189,7 +189,67 @@ func TestALaunchNeedsAllItsResources(t *testing.T) {
 	}
 }
 
-// A role is assumed by whom it trusts. Its session ends.
+// Who launches an instance with a profile needs permission to pass its role, also if the call names the profile by its
+// ARN or beside a launch template with another one.
+func TestALaunchPassesTheRoleOfItsProfile(t *testing.T) {
+	a := newAccount(t)
+	for _, name := range []string{"plain", "admin"} {
+		_, err := a.region.CreateInstanceProfile(name, "/", nil)
+		if err == nil {
+			err = a.region.AddRoleToInstanceProfile(name, name)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := a.region.Images()[0].ID
+	_, err := a.region.CreateLaunchTemplate("web", region.TemplateData{
+		ImageID: image, InstanceType: "m5.large", InstanceProfile: "plain",
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ann := ec2.NewFromConfig(a.user(t, "ann", `[{"Effect": "Allow", "Action": "ec2:*", "Resource": "*"},
+		{"Effect": "Allow", "Action": "iam:PassRole", "Resource": "arn:aws:iam::123456789012:role/plain"}]`))
+	profile := func(name, arn string) *ec2types.IamInstanceProfileSpecification {
+		p := &ec2types.IamInstanceProfileSpecification{}
+		if name != "" {
+			p.Name = &name
+		} else {
+			p.Arn = aws.String("arn:aws:iam::123456789012:instance-profile/" + arn)
+		}
+		return p
+	}
+	for what, c := range map[string]struct {
+		profile  *ec2types.IamInstanceProfileSpecification
+		template bool
+		code     string
+	}{
+		"a role that she may pass":        {profile("plain", ""), false, "DryRunOperation"},
+		"another":                         {profile("admin", ""), false, "UnauthorizedOperation"},
+		"by ARN":                          {profile("", "plain"), false, "DryRunOperation"},
+		"another by ARN":                  {profile("", "admin"), false, "UnauthorizedOperation"},
+		"the template's":                  {nil, true, "DryRunOperation"},
+		"another beside the template":     {profile("admin", ""), true, "UnauthorizedOperation"},
+		"another by ARN and beside it":    {profile("", "admin"), true, "UnauthorizedOperation"},
+		"the template's, given once more": {profile("plain", ""), true, "DryRunOperation"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			in := &ec2.RunInstancesInput{
+				IamInstanceProfile: c.profile, MinCount: aws.Int32(1), MaxCount: aws.Int32(1), DryRun: aws.Bool(true),
+			}
+			if c.template {
+				in.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("web")}
+			} else {
+				in.ImageId, in.InstanceType = &image, "m5.large"
+			}
+			_, err := ann.RunInstances(t.Context(), in)
+			wantCode(t, err, c.code)
+		})
+	}
+}
+
+// A role can be assumed by the principals it trusts. Its session expires.
 func TestASessionOfARole(t *testing.T) {
 	a := newAccount(t)
 	client := iam.NewFromConfig(a.as(root))
@@ -234,12 +294,13 @@ func TestASessionOfARole(t *testing.T) {
 	wantCode(t, calls(t, session)["ssm"], "ExpiredTokenException")
 }
 
-// Where a role trusts the account, the account's users need a policy that allows it to them.
+// If a role trusts the account, its users need a policy that allows them to assume the role.
 func TestWhoTheAccountTrustsNeedsAPolicy(t *testing.T) {
 	a := newAccount(t)
 	_, err := iam.NewFromConfig(a.as(root)).CreateRole(t.Context(), &iam.CreateRoleInput{
 		RoleName: aws.String("shared"), AssumeRolePolicyDocument: aws.String(
-			`{"Statement": {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "123456789012"}}}`),
+			`{"Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"AWS": "123456789012"}},
+				{"Effect": "Deny", "Action": "sts:AssumeRole", "Principal": {"AWS": "arn:aws:iam::123456789012:user/eve"}}]}`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -249,6 +310,7 @@ func TestWhoTheAccountTrustsNeedsAPolicy(t *testing.T) {
 		"with":    {`{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "arn:aws:iam::123456789012:role/shared"}`, ""},
 		"denied": {`[{"Effect": "Allow", "Action": "*", "Resource": "*"},
 			{"Effect": "Deny", "Action": "sts:AssumeRole", "Resource": "*"}]`, "AccessDenied"},
+		"eve": {`{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}`, "AccessDenied"},
 	} {
 		_, err := sts.NewFromConfig(a.user(t, name, c.statement)).AssumeRole(t.Context(), &sts.AssumeRoleInput{
 			RoleArn: aws.String("arn:aws:iam::123456789012:role/shared"), RoleSessionName: aws.String("s"),
@@ -261,7 +323,7 @@ func TestWhoTheAccountTrustsNeedsAPolicy(t *testing.T) {
 	}
 }
 
-// A principal's policies can be tried without a call.
+// A principal's policies can be simulated without a call.
 func TestPoliciesAreSimulated(t *testing.T) {
 	a := newAccount(t)
 	a.user(t, "ann", `{"Effect": "Allow", "Action": "ec2:Describe*", "Resource": "*",
@@ -279,7 +341,7 @@ func TestPoliciesAreSimulated(t *testing.T) {
 	}
 }
 
-// Users, policies and keys outlive the process, and go in the order that IAM wants.
+// Users, policies and keys survive a restart, and must be deleted in the order that IAM requires.
 func TestPrincipalsAreKeptAndDeleted(t *testing.T) {
 	dir := t.TempDir()
 	r, err := region.Open(region.Config{Name: "us-west-2", Dir: dir})
@@ -330,7 +392,7 @@ func TestPrincipalsAreKeptAndDeleted(t *testing.T) {
 	wantRegionCode(r.DeletePrincipal(region.UserPrincipal, "ann"), "NoSuchEntity")
 }
 
-// The AWS CLI makes a user and a key, and is refused with other keys: code that nobody here wrote.
+// The AWS CLI, an independent client, creates a user and a key, and is denied with other keys.
 func TestTheAWSCLIWithKeysOfIAM(t *testing.T) {
 	cli := debianAWS
 	if exec.CommandContext(t.Context(), cli, "--version").Run() != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// adminPath is the root of the calls that observe and disturb the simulation, beside AWS's own:
+// adminPath is the root of the calls that observe and disturb the simulation, in addition to AWS's own:
 //
 //	GET  calls, instances, summary
 //	POST capacity, capacity-block, interrupt, rebalance, impair, fail, delay, key
 //
-// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls use that header for SigV4, so that no
+// Every call sends Options.AdminToken as Authorization: Bearer. AWS's own calls use that header for SigV4, so no
 // request can be both.
 const adminPath = "/_nodeless/"
 
@@ -30,13 +30,13 @@ type adminCall struct {
 	Error   string    `json:"error"`
 }
 
-// adminInstance is an instance in the response to GET instances; unknown and future times are left out.
+// adminInstance is an instance in the response to GET instances; unknown and future times are omitted.
 type adminInstance struct {
 	ID           string            `json:"id"`
 	Type         string            `json:"type"`
 	Zone         string            `json:"zone"`
 	CapacityType string            `json:"capacityType"`
-	Reservation  string            `json:"reservation,omitempty"` // capacity reservation in which it runs
+	Reservation  string            `json:"reservation,omitempty"` // the capacity reservation it runs in
 	State        region.State      `json:"state"`
 	Tags         map[string]string `json:"tags"`
 	ClientToken  string            `json:"clientToken"`
@@ -58,7 +58,7 @@ type adminSummary struct {
 	Instances      int     `json:"instances"` // pending or running
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 	Launched       int     `json:"launched"`
-	Unused         int     `json:"unused"` // reserved instances that do not run; dollarsPerHour has them
+	Unused         int     `json:"unused"` // reserved instances that do not run; included in dollarsPerHour
 }
 
 type adminCapacity struct {
@@ -91,7 +91,7 @@ type adminFail struct {
 	API     string `json:"api"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Status  int    `json:"status"` // 0 = what the code has on AWS
+	Status  int    `json:"status"` // 0 = the code's status on AWS
 	Times   int    `json:"times"`
 }
 
@@ -151,7 +151,7 @@ func adminHandler(r *region.Region) http.Handler {
 	return mux
 }
 
-// adminsOnly refuses calls that lack the token.
+// adminsOnly rejects calls that lack the token.
 func adminsOnly(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !httpguard.Same(httpguard.Bearer(req), token) {
@@ -209,7 +209,7 @@ func injectDelay(r *region.Region, q adminDelay) error {
 	return nil
 }
 
-// served reports whether any service has the API.
+// served reports whether any service has a call of this name.
 func served(api string) bool {
 	for _, table := range operations {
 		if table[api] != nil {
@@ -231,7 +231,7 @@ func answer(what func() any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, http.StatusOK, what()) }
 }
 
-// handle reads a request of one JSON object without unknown fields and answers {}, or what is wrong.
+// handle reads a request of one JSON object without unknown fields and responds with {} or an error.
 func handle[Q any](do func(Q) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		var q Q
@@ -263,5 +263,5 @@ func decodeAdmin(body io.Reader, v any) error {
 func writeAdmin(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // nothing can be done for a caller that has gone away
+	_ = json.NewEncoder(w).Encode(v) // the caller has gone away
 }

@@ -27,7 +27,7 @@ func (p place) ask(t *testing.T, method, what, token string, body io.Reader) *ht
 	return answer
 }
 
-// post sends an admin call and is what it answers.
+// post sends an admin call and returns the response.
 func (p place) post(t *testing.T, what, body string, status int) string {
 	t.Helper()
 	answer := p.ask(t, http.MethodPost, what, adminToken, strings.NewReader(body))
@@ -48,8 +48,7 @@ func (p place) get(t *testing.T, what string, v any) {
 	}
 }
 
-// Whoever has not the token reads nothing below /_nodeless/ and changes nothing; a region that was given no token
-// lets nobody in.
+// Nothing below /_nodeless/ can be read or changed without the token; a region without a token rejects everyone.
 func TestTheAdminWantsItsToken(t *testing.T) {
 	b := newBuyer(t)
 	p := b.place
@@ -74,7 +73,7 @@ func TestTheAdminWantsItsToken(t *testing.T) {
 			}
 		}
 	}
-	b.buy(t, b.fleet("claim-1", "m5.large")) // no call was made to fail, and AWS's own calls want no such token
+	b.buy(t, b.fleet("claim-1", "m5.large")) // no failure was injected, and AWS's own calls need no such token
 }
 
 func TestTheAdminSeesCallsInstancesAndCost(t *testing.T) {

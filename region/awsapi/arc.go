@@ -14,12 +14,12 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// arcRequest returns the operation of a request to Amazon Application Recovery Controller by method and path, and the
-// members of its input that are in the path and in the query (API reference 2022-10-30). The operation is "" if the
-// region does not serve it.
+// arcRequest derives the operation of a request to Amazon Application Recovery Controller from its method and path,
+// and returns it with the members of its input that are in the path and the query (API reference 2022-10-30). The
+// operation is "" if the region does not serve it.
 func arcRequest(req *http.Request) (action string, members url.Values) {
 	kind, item, _ := strings.Cut(strings.Trim(req.URL.EscapedPath(), "/"), "/")
-	name, err := url.PathUnescape(item) // an ARN has slashes of its own
+	name, err := url.PathUnescape(item) // an ARN contains slashes
 	if err != nil {
 		return "", nil
 	}
@@ -42,7 +42,7 @@ func arcRequest(req *http.Request) (action string, members url.Values) {
 	return "", nil
 }
 
-// managed returns the ARN of the one resource that shifts: the cluster, by its ARN.
+// managed returns the ARN of the only resource that supports zonal shift, the cluster, given that ARN.
 func (c *call) managed(resource *string) (*string, error) {
 	for _, name := range c.region.Clusters() {
 		if arn := c.eksARN("cluster", name); aws.ToString(resource) == *arn {
@@ -99,7 +99,7 @@ func listZonalShifts(
 	return out, nil
 }
 
-// shiftLength is how long a shift lasts, in minutes or hours.
+// shiftLength matches the duration of a shift, in minutes or hours.
 var shiftLength = regexp.MustCompile(`^[1-9][0-9]{0,4}[mh]$`)
 
 func startZonalShift(
@@ -111,7 +111,7 @@ func startZonalShift(
 	}
 	var lasts time.Duration
 	if shiftLength.MatchString(aws.ToString(in.ExpiresIn)) {
-		lasts, _ = time.ParseDuration(*in.ExpiresIn) // it has that form
+		lasts, _ = time.ParseDuration(*in.ExpiresIn) // the pattern guarantees that it parses
 	}
 	z, err := c.region.StartZonalShift(*arn, aws.ToString(in.AwayFrom), aws.ToString(in.Comment), lasts)
 	if err != nil {

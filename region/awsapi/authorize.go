@@ -12,27 +12,28 @@ import (
 	"github.com/nodeless/nodeless/region/iam"
 )
 
-// access is an action on one resource that a call needs to be allowed.
+// access is an action on one resource for which a call needs permission.
 type access struct {
 	action   string            // such as ec2:RunInstances
-	resource string            // ARN; * if the action knows no resources
-	tags     map[string]string // that the resource has
-	given    map[string]string // that the call gives it or takes from it
+	resource string            // ARN; * if the action has no resource types
+	tags     map[string]string // tags of the resource
+	given    map[string]string // tags that the call adds to it or removes from it
 	keys     map[string]string // further condition keys, such as iam:PassedToService
 }
 
-// authorizer decides what the caller of a call may do.
+// authorizer decides what the caller may do.
 type authorizer struct{ *call }
 
-// authorize reports whether the caller may make a call with an input: each access that it needs must be allowed.
+// authorize returns an error unless the caller may make a call with this input: every access that it needs must be
+// allowed.
 func (c authorizer) authorize(in any) error {
 	if c.caller.Principal == nil || c.service == serviceSTS {
-		return nil // STS answers everybody who he is; AssumeRole has rules of its own
+		return nil // STS identifies any caller; AssumeRole has its own rules
 	}
 	return c.allowed(c.accesses(in)...)
 }
 
-// allowed returns the refusal of the first access that the caller lacks; nil if there is none.
+// allowed returns the error for the first access that the caller lacks; nil if it has all.
 func (c authorizer) allowed(needed ...access) error {
 	if c.caller.Principal == nil {
 		return nil
@@ -49,7 +50,7 @@ func (c authorizer) allowed(needed ...access) error {
 	return nil
 }
 
-// policies are all that apply to a caller.
+// policies returns all policies that apply to a caller.
 func (w Caller) policies() ([]*iam.Policy, error) {
 	var out []*iam.Policy
 	for _, name := range slices.Sorted(maps.Keys(w.Principal.Policies)) {
@@ -62,7 +63,7 @@ func (w Caller) policies() ([]*iam.Policy, error) {
 	return out, nil
 }
 
-// request is an access with all condition keys of the call.
+// request returns an access with all condition keys of the call.
 func (c authorizer) request(a access) iam.Request {
 	r := iam.Request{Action: a.action, Resource: a.resource, Context: c.caller.context(c.signedFor, c.region.Now())}
 	service, _, _ := strings.Cut(a.action, ":")
@@ -82,7 +83,7 @@ func (c authorizer) request(a access) iam.Request {
 	return r
 }
 
-// denied is AWS's sentence about an access that is not allowed (IAM user guide, "Troubleshoot access denied error
+// denied returns AWS's error for an access that is not allowed (IAM user guide, "Troubleshoot access denied error
 // messages").
 func (c authorizer) denied(a access, d iam.Decision) *region.APIError {
 	why := fmt.Sprintf("because no identity-based policy allows the %s action", a.action)
@@ -93,8 +94,8 @@ func (c authorizer) denied(a access, d iam.Decision) *region.APIError {
 		"User: %s is not authorized to perform: %s on resource: %s %s", c.caller.ARN, a.action, a.resource, why))
 }
 
-// accesses returns what a call needs to be allowed: the rule of its action, or the action on the resources that its
-// input names.
+// accesses returns the accesses that a call needs: those of its action's rule or, without one, the action on the
+// resources named in its input.
 func (c authorizer) accesses(in any) []access {
 	if rule := accessRules[c.service][c.action]; rule != nil {
 		return rule(c, in)
@@ -116,17 +117,18 @@ func (c authorizer) accesses(in any) []access {
 	return out
 }
 
-// actionNames are the actions that authorise calls of other names (Service Authorization Reference).
+// actionNames maps calls to the actions that authorise them, where the names differ (Service Authorization
+// Reference).
 var actionNames = map[string]string{"sqs:DeleteMessageBatch": "sqs:DeleteMessage"}
 
-// actionName is the IAM action of a call.
+// actionName returns the IAM action of a call.
 func (c authorizer) actionName() string {
 	name := c.service + ":" + c.action
 	return cmp.Or(actionNames[name], name)
 }
 
-// readsAnything reports whether an action knows no resources: it lists, and says what there is (Service Authorization
-// Reference).
+// readsAnything reports whether an action has no resource types because it only lists or describes (Service
+// Authorization Reference).
 func readsAnything(service, action string) bool {
 	switch service {
 	case serviceEC2, serviceScaling, serviceELB:

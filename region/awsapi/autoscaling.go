@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// scalingPage returns a page of a list of EC2 Auto Scaling: 50 items if the request names no size, 100 at most.
+// scalingPage returns a page of an EC2 Auto Scaling list: 50 items by default, 100 at most.
 func scalingPage[T any](list []T, size *int32, token *string, key func(T) string) ([]T, *string, error) {
 	list, next, err := page(list, int(cmp.Or(aws.ToInt32(size), 50)), 100, aws.ToString(token), key)
 	if list == nil {
@@ -24,14 +24,14 @@ func scalingPage[T any](list []T, size *int32, token *string, key func(T) string
 	return list, optional(next), err
 }
 
-// ungrouped are the fields of groups that the region does not serve.
+// ungrouped lists the fields of groups that the region does not serve.
 var ungrouped = []string{
 	"AvailabilityZoneDistribution", "AvailabilityZoneImpairmentPolicy", "CapacityReservationSpecification",
 	"InstanceId", "InstanceLifecyclePolicy", "InstanceMaintenancePolicy", "LoadBalancerNames", "PlacementGroup",
 	"TargetGroupARNs", "TrafficSources",
 }
 
-// refuseFields refuses a request that sets one of the named fields of its input.
+// refuseFields returns an error if a request sets one of the named fields.
 func refuseFields(in any, names []string) error {
 	v := reflect.ValueOf(in).Elem()
 	for _, name := range names {
@@ -72,7 +72,7 @@ func updateAutoScalingGroup(
 	if err := refuseFields(in, ungrouped); err != nil {
 		return nil, err
 	}
-	subnets, err := c.subnetsFor(in) // outside the region's lock, which the change is made under
+	subnets, err := c.subnetsFor(in) // outside the region's lock, under which the change is made
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func updateAutoScalingGroup(
 		aws.ToString(in.AutoScalingGroupName), func(s *region.GroupSettings) error { return setGroup(s, in, subnets) })
 }
 
-// setGroup sets what a request says about a group's settings.
+// setGroup applies a request to a group's settings.
 func (c *call) setGroup(s *region.GroupSettings, in *autoscaling.UpdateAutoScalingGroupInput) error {
 	subnets, err := c.subnetsFor(in)
 	if err != nil {
@@ -124,7 +124,7 @@ func setSeconds(to *time.Duration, from *int32) {
 	}
 }
 
-// subnetsFor returns the subnets that a request names, itself or by their zones; nil if it names none.
+// subnetsFor returns the subnets that a request names, directly or by zone; nil if it names none.
 func (c *call) subnetsFor(in *autoscaling.UpdateAutoScalingGroupInput) ([]string, error) {
 	var out []string
 	for id := range strings.SplitSeq(aws.ToString(in.VPCZoneIdentifier), ",") {
@@ -163,7 +163,7 @@ func setDesiredCapacity(
 		aws.ToString(in.AutoScalingGroupName), int(aws.ToInt32(in.DesiredCapacity)), aws.ToBool(in.HonorCooldown))
 }
 
-// describeAutoScalingGroups leaves out groups that do not exist, as AWS does.
+// describeAutoScalingGroups omits groups that do not exist, as AWS does.
 func describeAutoScalingGroups(
 	c *call, in *autoscaling.DescribeAutoScalingGroupsInput,
 ) (*autoscaling.DescribeAutoScalingGroupsOutput, error) {
@@ -210,7 +210,7 @@ func groupMatches(g region.AutoScalingGroup, filters []types.Filter) (bool, erro
 	return true, nil
 }
 
-// groupOf returns a group in the service's form.
+// groupOf converts a group to the API's type.
 func (c *call) groupOf(g region.AutoScalingGroup) types.AutoScalingGroup {
 	out := types.AutoScalingGroup{
 		AutoScalingGroupName: &g.Name, AutoScalingGroupARN: &g.ARN, CreatedTime: &g.CreatedAt,
@@ -253,7 +253,7 @@ func number32(n int) *int32 { return new(int32(n)) }
 
 func seconds32(d time.Duration) *int32 { return new(int32(d / time.Second)) }
 
-// memberOf returns an instance of a group in the service's form.
+// memberOf converts an instance of a group to the API's type.
 func (c *call) memberOf(g region.AutoScalingGroup, m region.GroupMember) types.AutoScalingInstanceDetails {
 	health := "Healthy"
 	if m.Unhealthy {
@@ -286,7 +286,7 @@ func describeAutoScalingInstances(
 	return &autoscaling.DescribeAutoScalingInstancesOutput{AutoScalingInstances: list, NextToken: next}, err
 }
 
-// groupTags returns the tags of a request.
+// groupTags converts the tags of a request.
 func groupTags(tags []types.Tag) []region.GroupTag {
 	var out []region.GroupTag
 	for _, t := range tags {

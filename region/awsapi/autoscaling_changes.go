@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// activityOf returns an activity in the service's form.
+// activityOf converts an activity to the API's type.
 func activityOf(a region.Activity) types.Activity {
 	out := types.Activity{
 		ActivityId: &a.ID, AutoScalingGroupName: &a.Group, AutoScalingGroupARN: &a.GroupARN, Description: &a.Description,
@@ -103,7 +103,7 @@ func setInstanceProtection(
 		aws.ToString(in.AutoScalingGroupName), in.InstanceIds, aws.ToBool(in.ProtectedFromScaleIn))
 }
 
-// hookOf translates a lifecycle hook. Events go to the region's queues, whatever target it names.
+// hookOf converts a lifecycle hook. Its events go to the region's queues, whatever target it names.
 func hookOf(in autoscaling.PutLifecycleHookInput) region.LifecycleHook {
 	return region.LifecycleHook{
 		Name: aws.ToString(in.LifecycleHookName), Transition: aws.ToString(in.LifecycleTransition),
@@ -170,7 +170,7 @@ func recordLifecycleActionHeartbeat(
 		aws.ToString(in.InstanceId))
 }
 
-// unrefreshed are the preferences of a refresh that the region does not serve.
+// unrefreshed lists the preferences of a refresh that the region does not serve.
 var unrefreshed = []string{
 	"AlarmSpecification", "AutoRollback", "BakeTime", "CheckpointDelay", "CheckpointPercentages",
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// setLaunch sets what a group launches. One way of saying it replaces another.
+// setLaunch sets what a group launches: a launch configuration, a template or a policy, replacing what was set
+// before.
 func setLaunch(s *region.GroupSettings, in *autoscaling.UpdateAutoScalingGroupInput) error {
 	given := 0
 	var l region.GroupLaunch
@@ -37,7 +38,7 @@ func setLaunch(s *region.GroupSettings, in *autoscaling.UpdateAutoScalingGroupIn
 		l.Mixed, given = mixed, given+1
 	}
 	if given == 0 {
-		return nil // the region refuses a new group without
+		return nil // the region rejects a new group without any
 	}
 	if given > 1 {
 		return failure(400, "ValidationError", "Valid requests must contain either launchTemplate, LaunchConfigurationName "+
@@ -65,7 +66,7 @@ func templateRef(r region.TemplateRef) *types.LaunchTemplateSpecification {
 	}
 }
 
-// mixedOf translates a mixed instances policy. What it leaves open stays as it was.
+// mixedOf converts a mixed instances policy. Fields that it leaves unset keep their values from before.
 func mixedOf(in *types.MixedInstancesPolicy, before *region.MixedInstances) (*region.MixedInstances, error) {
 	m := region.MixedInstances{OnDemandPercentage: 100, SpotPools: 2}
 	if before != nil {
@@ -97,7 +98,7 @@ func mixedOf(in *types.MixedInstancesPolicy, before *region.MixedInstances) (*re
 	if err := distribute(&m, in.InstancesDistribution); err != nil {
 		return nil, err
 	}
-	if byAttributes { // the defaults of attribute-based selection
+	if byAttributes { // defaults of attribute-based selection
 		m.OnDemandStrategy = cmp.Or(m.OnDemandStrategy, region.LowestPrice)
 		m.SpotStrategy = cmp.Or(m.SpotStrategy, region.PriceCapacityOptimized)
 	}
@@ -106,7 +107,7 @@ func mixedOf(in *types.MixedInstancesPolicy, before *region.MixedInstances) (*re
 	return &m, nil
 }
 
-// distribute sets the shares and strategies of a policy.
+// distribute applies the shares and strategies of a policy.
 func distribute(m *region.MixedInstances, d *types.InstancesDistribution) error {
 	if d == nil {
 		return nil
@@ -123,7 +124,7 @@ func distribute(m *region.MixedInstances, d *types.InstancesDistribution) error 
 	return err
 }
 
-// microsOf reads a price per hour in dollars; "" means none.
+// microsOf parses an hourly price in dollars; "" means none.
 func microsOf(field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -142,7 +143,7 @@ func dollarsOf(micros int64) *string {
 	return new(strconv.FormatFloat(float64(micros)/1e6, 'f', -1, 64))
 }
 
-// policyOf returns a mixed instances policy in the service's form.
+// policyOf converts a mixed instances policy to the API's type.
 func policyOf(m *region.MixedInstances) *types.MixedInstancesPolicy {
 	if m == nil {
 		return nil
@@ -171,7 +172,7 @@ func policyOf(m *region.MixedInstances) *types.MixedInstancesPolicy {
 	return &types.MixedInstancesPolicy{LaunchTemplate: template, InstancesDistribution: d}
 }
 
-// asEC2 returns requirements in EC2's form, which has the same fields.
+// asEC2 converts requirements to EC2's type, which has the same fields.
 func asEC2(r *types.InstanceRequirements) *ec2types.InstanceRequirementsRequest {
 	if r == nil {
 		return nil
@@ -179,10 +180,10 @@ func asEC2(r *types.InstanceRequirements) *ec2types.InstanceRequirementsRequest 
 	return new(copyOf[ec2types.InstanceRequirementsRequest](r))
 }
 
-// span is a range of the SDK's, of whole or broken numbers.
+// span is a range in the SDK, of integers or floats.
 type span struct{ Min, Max *float64 }
 
-// rangeOf translates a range of the SDK's.
+// rangeOf converts a range of the SDK.
 func rangeOf(from any) region.Range {
 	if v := reflect.ValueOf(from); v.IsNil() {
 		return region.Range{}
@@ -201,7 +202,7 @@ func textsOf[T ~string](list []T) []string {
 	return out
 }
 
-// requirementsOf translates attribute-based selection.
+// requirementsOf converts the requirements of attribute-based selection.
 func requirementsOf(r *ec2types.InstanceRequirementsRequest) *region.InstanceRequirements {
 	if r == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// DeleteTags of EC2 Auto Scaling names the groups with the tags, unlike EC2's call of that name.
+// DeleteTags of EC2 Auto Scaling names the groups in the tags, unlike EC2's call of that name.
 func TestTagsOfAGroupAreDeleted(t *testing.T) {
 	r, _, config := memoryRegion(t)
 	image, err := r.Parameter("/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// debianPython sees Debian's packages, which a Python from elsewhere in PATH does not.
+// debianPython sees Debian's packages, unlike other Pythons in PATH.
 const debianPython = "/usr/bin/python3"
 
 // tellBoto3 runs stories of testdata/boto3_story.py against a fresh region.
@@ -36,7 +36,7 @@ func TestBoto3ScalesAGroup(t *testing.T) { tellBoto3(t, "scaling") }
 
 func TestBoto3MakesANodeGroup(t *testing.T) { tellBoto3(t, "nodegroups") }
 
-// debianAWS is the AWS CLI of Debian, as test-deps installs it.
+// debianAWS is Debian's AWS CLI, which test-deps installs.
 const debianAWS = "/usr/bin/aws"
 
 func TestTheAWSCLIScalesAGroup(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTheAWSCLIScalesAGroup(t *testing.T) {
 	}
 }
 
-// requireClients skips a test for want of a client, or fails it where all clients have to be there.
+// requireClients skips a test if a client is missing, or fails it where all clients are required.
 func requireClients(t *testing.T, absent string) {
 	t.Helper()
 	if os.Getenv("NODELESS_REQUIRE_BOTO3") == "1" {

@@ -12,29 +12,29 @@ import (
 	"github.com/nodeless/nodeless/region/iam"
 )
 
-// Caller is who signed a request.
+// Caller is the identity that signed a request.
 type Caller struct {
 	ARN, UserID string
 	AccessKeyID string
-	Session     string // name of a role's session
-	// Principal has the policies; nil for the account's administrator, who may do everything.
+	Session     string // name of the role session
+	// Principal holds the policies; nil for the account's administrator, who may do everything.
 	Principal *region.Principal
 }
 
-// Keys knows who signs requests: keys that IAM made, and the administrator's.
+// Keys finds callers by their keys: those that IAM created, and the administrator's.
 type Keys struct {
 	Region *region.Region
-	// Administrator has the administrator's key. Without one, every key that IAM did not make is his, whatever the
-	// signature.
+	// Administrator holds the administrator's key. Without one, any key that IAM did not create is the administrator's,
+	// whatever the signature.
 	Administrator aws.Credentials
-	Now           func() time.Time // the clock by which signatures are fresh
+	Now           func() time.Time // clock that decides whether signatures are fresh
 }
 
-// stsLifetime is how long a presigned request to STS is good, whatever its X-Amz-Expires says
+// stsLifetime is how long a presigned request to STS is valid, whatever its X-Amz-Expires says
 // (kubernetes-sigs/aws-iam-authenticator, pkg/token/token.go, on presignedURLExpiration).
 const stsLifetime = 15 * time.Minute
 
-// CallerOf finds out who signed a request, and checks the signature.
+// CallerOf identifies the caller of a request and verifies the signature.
 func (k Keys) CallerOf(req *http.Request, body []byte) (Caller, error) {
 	given, err := readSignature(req)
 	key, known := k.Region.AccessKey(given.key)
@@ -70,13 +70,13 @@ func (k Keys) CallerOf(req *http.Request, body []byte) (Caller, error) {
 	return who, nil
 }
 
-// sessionARN is the ARN of a session of a role.
+// sessionARN returns the ARN of a role session.
 func sessionARN(role, session string) string {
 	return "arn:aws:sts::" + region.AccountID + ":assumed-role/" + role + "/" + session
 }
 
-// check compares a signature to the key it names. now is the clock of the wire; the region's own may be another, and
-// sessions live by it.
+// check verifies a signature against its key. now is the wall clock, by which signatures are fresh; regionNow is the
+// region's clock, which may differ, and by which sessions expire.
 func (s signature) check(req *http.Request, body []byte, k region.AccessKey, now, regionNow time.Time) error {
 	if err := s.fresh(now); err != nil {
 		return err
@@ -97,15 +97,15 @@ func invalidToken() error {
 	return failure(http.StatusForbidden, "InvalidClientTokenId", "The security token included in the request is invalid.")
 }
 
-// jsonAuthCodes are the codes of services that speak JSON for what those of forms call otherwise.
+// jsonAuthCodes maps error codes of the query services to those of the JSON services.
 var jsonAuthCodes = map[string]string{
 	"InvalidClientTokenId": "UnrecognizedClientException", "SignatureDoesNotMatch": "InvalidSignatureException",
 	"IncompleteSignature": "IncompleteSignatureException", "ExpiredToken": "ExpiredTokenException",
 	"AccessDenied": "AccessDeniedException", codeExpired: "InvalidSignatureException",
 }
 
-// inWordsOf gives a refusal the code that a service has for it (EC2 API reference, "Error codes for the Amazon EC2
-// API"; the pages "Common Errors" of the other services).
+// inWordsOf gives an authorization error the code that the service uses for it (EC2 API reference, "Error codes for
+// the Amazon EC2 API"; the pages "Common Errors" of the other services).
 func (a address) inWordsOf(e *region.APIError) *region.APIError {
 	switch {
 	case a.service == serviceEC2 && e.Code == "AccessDenied":
@@ -130,7 +130,7 @@ func (a address) inWordsOf(e *region.APIError) *region.APIError {
 	return e
 }
 
-// refusal is inWordsOf for an error that may be none of AWS's.
+// refusal is inWordsOf for an error that may not be one of AWS's.
 func (a address) refusal(err error) error {
 	if e, ok := asAPIError(err); ok {
 		return a.inWordsOf(e)
@@ -147,9 +147,9 @@ func (w Caller) context(regionName string, now time.Time) iam.Context {
 	c.Set("aws:userid", w.UserID)
 	c.Set("aws:RequestedRegion", regionName)
 	c.Set("aws:CurrentTime", now.UTC().Format(time.RFC3339))
-	c.Set("aws:SecureTransport", "false") // the region answers on loopback, without TLS
+	c.Set("aws:SecureTransport", "false") // the region listens on loopback, without TLS
 	if p := w.Principal; p != nil {
-		c.Set("aws:PrincipalArn", p.ARN()) // of a session, its role
+		c.Set("aws:PrincipalArn", p.ARN()) // for a session, its role
 		c.Set("aws:PrincipalType", map[region.PrincipalKind]string{
 			region.UserPrincipal: "User", region.RolePrincipal: "AssumedRole",
 		}[p.Kind])

@@ -15,10 +15,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 )
 
-// operation answers one API call with the output that is to be encoded.
+// operation handles one API call and returns the output to encode.
 type operation func(*call) (any, error)
 
-// op makes an operation of a function from the SDK's input of a call to the SDK's output.
+// op turns a function from a call's SDK input to its SDK output into an operation.
 func op[In, Out any](do func(*call, *In) (*Out, error)) operation {
 	return func(c *call) (any, error) {
 		in := new(In)
@@ -51,8 +51,8 @@ func (c *call) decode(in any) error {
 	return setMembers(in, c.members)
 }
 
-// parameter is a node of the tree that the parameters of the query protocols form. Dots separate structures from their
-// members; lists are numbered from 1: LaunchTemplateConfigs.1.Overrides.2.InstanceType.
+// parameter is a node of the tree formed by the parameters of the query protocols. Dots separate structures from
+// their members; lists are numbered from 1: LaunchTemplateConfigs.1.Overrides.2.InstanceType.
 type parameter struct {
 	path  string // full name
 	value string
@@ -74,12 +74,12 @@ func newParameters(values url.Values) *parameter {
 			p = p.below[name]
 			end++
 		}
-		p.value = v[0]
+		p.value = strings.Clone(v[0]) // what keeps a value must not keep the whole body
 	}
 	return root
 }
 
-// str returns the value of the parameter with a name below p, or "".
+// str returns the value of the parameter with a name below p, or "" if there is none.
 func (p *parameter) str(name string) string {
 	for part := range strings.SplitSeq(name, ".") {
 		if p = p.below[part]; p == nil {
@@ -89,7 +89,7 @@ func (p *parameter) str(name string) string {
 	return p.value
 }
 
-// inputNames maps the names of parameters to fields of the SDK's inputs where they differ by more than a plural s.
+// inputNames maps parameter names to fields of the SDK's inputs where they differ by more than a plural s.
 var inputNames = map[string]string{
 	"AssignPrivateIpAddressesInput.Ipv4Prefix":                                   "Ipv4Prefixes",
 	"AssignPrivateIpAddressesInput.PrivateIpAddress":                             "PrivateIpAddresses",
@@ -110,7 +110,7 @@ var inputNames = map[string]string{
 	"LaunchTemplateInstanceNetworkInterfaceSpecificationRequest.SecurityGroupId": "Groups",
 }
 
-// decode sets v, part of an SDK input, from the parameter and those below it. Parameters without a field are ignored.
+// decode sets v, part of an SDK input, from p and the parameters below it. Parameters without a field are ignored.
 func (p *parameter) decode(v reflect.Value) error {
 	switch {
 	case v.Kind() == reflect.Pointer:
@@ -158,7 +158,8 @@ func (p *parameter) decodeStruct(v reflect.Value) error {
 	return nil
 }
 
-// inputName returns the name of a type of the SDK. One input of EC2 Auto Scaling has the name of one of EC2.
+// inputName returns the name of an SDK type, made unique where an input of EC2 Auto Scaling has the same name as one
+// of EC2.
 func inputName(t reflect.Type) string {
 	if t == reflect.TypeFor[autoscaling.DeleteTagsInput]() {
 		return serviceScaling + "." + t.Name()
@@ -166,7 +167,7 @@ func inputName(t reflect.Type) string {
 	return t.Name()
 }
 
-// missing is the error of a service, which the input's type tells, about a parameter that is required.
+// missing returns the error for a missing required parameter, as worded by the service to which the input belongs.
 func missing(input reflect.Type, path string) error {
 	if p := input.PkgPath(); strings.HasSuffix(p, "/"+serviceIAM) || strings.Contains(p, "/elasticloadbalancingv2") ||
 		strings.Contains(p, "/"+serviceScaling) {
@@ -180,7 +181,7 @@ func missingParameter(path string) error {
 	return failure(http.StatusBadRequest, "MissingParameter", "The request must contain the parameter "+path)
 }
 
-// decodeScalar reads a value as its field wants it.
+// decodeScalar parses a value according to the kind of its field.
 func (p *parameter) decodeScalar(v reflect.Value) error {
 	var err error
 	want := ""
@@ -228,8 +229,8 @@ func parseTime(s string) (t time.Time, err error) {
 	return t, err
 }
 
-// items returns the members of a list in the order of their numbers; gaps are allowed, as in EC2. Plain query services
-// put a level in between: Tags.member.1.Key.
+// items returns the members of a list in the order of their numbers; gaps are allowed, as in EC2. The query services
+// other than EC2 put a level in between: Tags.member.1.Key.
 func (p *parameter) items() []*parameter {
 	if m := p.below["member"]; m != nil {
 		p = m

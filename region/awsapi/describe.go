@@ -10,25 +10,25 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// kind says how the Describe call for one kind of resource chooses: by IDs, then by filters, then a page.
+// kind defines how the Describe call for one kind of resource selects: by IDs, then by filters, then by page.
 type kind[T any] struct {
-	// key is the path of the field that orders the pages, or several paths separated by spaces.
+	// key is the path of the field by which pages are ordered, or several paths separated by spaces.
 	key string
-	// most is the size of the largest page.
+	// most is the maximum page size.
 	most int
-	// filters are the names of the filters, separated by white space. A name's path is the name without hyphens, unless it
-	// follows an equals sign.
+	// filters lists the names of the filters, separated by white space. A filter's path is its name without hyphens,
+	// unless a path follows an equals sign.
 	filters string
-	// ids are the inputs that name resources.
+	// ids are the input fields that name resources.
 	ids []naming
 }
 
-// naming is a field of an input that names resources by the field at path. A name that no resource has is an error
-// with the code of its kind and a message made from format and the name.
+// naming is a field of an input that names resources by the field at path. An unknown name is an error with the given
+// code and a message made from format and the name.
 type naming struct{ input, path, code, format string }
 
-// answer returns the page that a call asks for among the resources that it names and that pass its filters, and the
-// token of the next page. in is the SDK's input.
+// answer returns the requested page of the resources that a call names and that pass its filters, and the token of
+// the next page. in is the SDK's input.
 func (k kind[T]) answer(in any, all []T) ([]T, *string, error) {
 	found, err := k.choose(in, all)
 	if err != nil {
@@ -55,7 +55,7 @@ func (k kind[T]) choose(in any, all []T) ([]T, error) {
 	return k.filter(append([]T{}, all...), filters)
 }
 
-// named returns the resources with names, in the order of the names, and a name that no resource has.
+// named returns the resources with the given names, in that order, or a name that no resource has.
 func named[T any](all []T, path [][]int, names []string) (found []T, unknown string) {
 	byName := make(map[string]T, len(all))
 	for _, v := range all {
@@ -73,7 +73,7 @@ func named[T any](all []T, path [][]int, names []string) (found []T, unknown str
 	return found, ""
 }
 
-// page returns the page of found that a call asks for.
+// page returns the requested page of found, and the token of the next page.
 func (k kind[T]) page(in any, found []T) ([]T, *string, error) {
 	input := reflect.ValueOf(in).Elem()
 	size, _ := input.FieldByName("MaxResults").Interface().(*int32)
@@ -92,7 +92,7 @@ func (k kind[T]) page(in any, found []T) ([]T, *string, error) {
 	return found, optional(next), err
 }
 
-// optional returns nil for the empty string, which is then not written.
+// optional returns nil for the empty string, so that the field is omitted.
 func optional(s string) *string {
 	if s == "" {
 		return nil

@@ -67,7 +67,7 @@ func deleteSecurityGroup(
 	return &ec2.DeleteSecurityGroupOutput{GroupId: &id, Return: new(true)}, c.region.DeleteSecurityGroup(id)
 }
 
-// groupID returns the ID of a security group that a call names by ID or by name.
+// groupID returns the ID of a security group that a call identifies by ID or name.
 func (c *call) groupID(id, name *string) string {
 	for _, g := range c.region.SecurityGroups() {
 		if id == nil && name != nil && g.Name == *name {
@@ -77,7 +77,7 @@ func (c *call) groupID(id, name *string) string {
 	return cmp.Or(aws.ToString(id), aws.ToString(name))
 }
 
-// permissionsOf gathers the rules for the same ports in one permission.
+// permissionsOf merges rules with the same protocol and ports into one permission.
 func permissionsOf(rules []region.SecurityGroupRule) []types.IpPermission {
 	out := []types.IpPermission{}
 	for _, r := range rules {
@@ -110,7 +110,7 @@ func permissionsOf(rules []region.SecurityGroupRule) []types.IpPermission {
 	return out
 }
 
-// peer returns the peer of a rule as a group, an IPv4 block or an IPv6 block; the others are nil.
+// peer returns the peer of a rule as a group, an IPv4 block or an IPv6 block; the other two are nil.
 func peer(r region.SecurityGroupRule) (group, v4, v6 *string) {
 	p, err := netip.ParsePrefix(r.Peer)
 	switch {
@@ -150,8 +150,8 @@ func rulesOf(permissions []types.IpPermission) ([]region.SecurityGroupRule, erro
 	return out, nil
 }
 
-// rulesOfGroup returns the security group and the rules that a call changes. The parameters of a single rule beside
-// IpPermissions are the older form of one.
+// rulesOfGroup returns the security group and the rules that a call changes. Parameters of a single rule outside
+// IpPermissions are the older form.
 func (c *call) rulesOfGroup(
 	in ec2.AuthorizeSecurityGroupIngressInput,
 ) (group string, rules []region.SecurityGroupRule, err error) {
@@ -168,7 +168,7 @@ func (c *call) rulesOfGroup(
 	return c.groupID(in.GroupId, in.GroupName), rules, err
 }
 
-// authorizeSecurityGroupIngress adds rules, which the region keeps and does not enforce.
+// authorizeSecurityGroupIngress adds rules, which the region stores but does not enforce.
 func authorizeSecurityGroupIngress(
 	c *call, in *ec2.AuthorizeSecurityGroupIngressInput,
 ) (*ec2.AuthorizeSecurityGroupIngressOutput, error) {

@@ -14,12 +14,12 @@ import (
 var images = kind[types.Image]{
 	key: "ImageId", most: 1000,
 	filters: `image-id state owner-id owner-alias=ImageOwnerAlias is-public=Public architecture image-type name
-		description creation-date root-device-type virtualization-type hypervisor ena-support
+		description creation-date root-device-type platform platform-details virtualization-type hypervisor ena-support
 		tag-key=Tags.Key tag-value=Tags.Value`,
 	ids: []naming{{"ImageIds", "ImageId", "InvalidAMIID.NotFound", "The image id '[%s]' does not exist"}},
 }
 
-// imageLife is how long after its creation EKS deprecates an image.
+// imageLife is the time from an image's creation until EKS deprecates it.
 const imageLife = 2 * 365 * 24 * time.Hour
 
 func imageOf(i region.Image) types.Image {
@@ -30,11 +30,26 @@ func imageOf(i region.Image) types.Image {
 		CreationDate: new(stamp(i.Created)), DeprecationTime: new(stamp(i.Created.Add(imageLife))),
 		RootDeviceType: types.DeviceTypeEbs, RootDeviceName: &i.RootDevice,
 		VirtualizationType: types.VirtualizationTypeHvm, Hypervisor: types.HypervisorTypeXen, EnaSupport: new(true),
-		PlatformDetails: new("Linux/UNIX"), Tags: tagsOf(i.Tags),
+		Platform: platformOf(i.Windows), PlatformDetails: platformDetails(i.Windows), Tags: tagsOf(i.Tags),
 	}
 }
 
-// describeImages leaves out deprecated images unless the call names them or asks for them, as EC2 does.
+// platformOf returns "windows" or, for Linux, nothing, as EC2 does.
+func platformOf(windows string) types.PlatformValues {
+	if windows == "" {
+		return ""
+	}
+	return "windows" // the SDK's constant is spelt differently from EC2's responses
+}
+
+func platformDetails(windows string) *string {
+	if windows == "" {
+		return new("Linux/UNIX")
+	}
+	return new("Windows")
+}
+
+// describeImages omits deprecated images unless the call names images or asks for deprecated ones, as EC2 does.
 func describeImages(c *call, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOutput, error) {
 	now, all := c.region.Now(), []types.Image(nil)
 	for _, i := range c.region.Images() {
@@ -46,7 +61,7 @@ func describeImages(c *call, in *ec2.DescribeImagesInput) (*ec2.DescribeImagesOu
 	if err != nil {
 		return nil, err
 	}
-	if len(in.Owners) > 0 { // none is the account's own
+	if len(in.Owners) > 0 { // no image is the account's own
 		found = slices.DeleteFunc(found, func(i types.Image) bool {
 			return !slices.Contains(in.Owners, *i.OwnerId) && !slices.Contains(in.Owners, *i.ImageOwnerAlias)
 		})

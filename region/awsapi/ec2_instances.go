@@ -25,10 +25,11 @@ var instances = kind[types.Instance]{
 		private-ip-address
 		instance.group-id=SecurityGroups.GroupId instance.group-name=SecurityGroups.GroupName architecture
 		capacity-reservation-id instance-lifecycle spot-instance-request-id client-token iam-instance-profile.arn
+		platform platform-details
 		tag-key=Tags.Key tag-value=Tags.Value`,
 }
 
-// describeInstances answers with a reservation for each instance.
+// describeInstances returns each instance in its own reservation.
 func describeInstances(c *call, in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
 	if len(in.InstanceIds) > 0 && in.MaxResults != nil {
 		return nil, failure(400, "InvalidParameterCombination",
@@ -45,10 +46,10 @@ func describeInstances(c *call, in *ec2.DescribeInstancesInput) (*ec2.DescribeIn
 	return &ec2.DescribeInstancesOutput{Reservations: reservations, NextToken: next}, err
 }
 
-// idPart returns an instance's ID without its prefix; the IDs of what belongs to the instance are made from it.
+// idPart returns an instance's ID without its prefix; the IDs of the instance's parts are made from it.
 func idPart(id string) string { return id[min(2, len(id)):] }
 
-// instances returns instances in EC2's form.
+// instances converts instances to EC2's type.
 func (c *call) instances(list []region.Instance) []types.Instance {
 	profiles, interfaces := map[string]region.InstanceProfile{}, map[string][]region.NetworkInterface{}
 	for _, e := range c.region.NetworkInterfaces() {
@@ -64,7 +65,7 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 		for n, g := range x.SecurityGroups {
 			x.SecurityGroups[n].GroupName = new(groups[*g.GroupId])
 		}
-		if i.InstanceProfile != "" { // of a deleted profile only the name is known
+		if i.InstanceProfile != "" { // only the name of a deleted profile is known
 			p := profiles[i.InstanceProfile]
 			x.IamInstanceProfile = &types.IamInstanceProfile{
 				Arn: new(iamARN("instance-profile", cmp.Or(p.Path, "/"), i.InstanceProfile)), Id: &p.ID,
@@ -89,11 +90,12 @@ func instanceOf(i region.Instance) types.Instance {
 		},
 		Monitoring: &types.Monitoring{State: types.MonitoringStateDisabled}, SourceDestCheck: new(true),
 		SecurityGroups: []types.GroupIdentifier{}, Architecture: types.ArchitectureValues(i.Architecture),
-		RootDeviceType: types.DeviceTypeEbs, RootDeviceName: new(region.RootDevice),
+		RootDeviceType: types.DeviceTypeEbs, RootDeviceName: new(i.RootDevice()),
 		BlockDeviceMappings: []types.InstanceBlockDeviceMapping{}, VirtualizationType: types.VirtualizationTypeHvm,
 		SpotInstanceRequestId: optional(i.SpotRequestID), ClientToken: &i.ClientToken, Tags: tagsOf(i.Tags),
 		Hypervisor: types.HypervisorTypeXen, NetworkInterfaces: []types.InstanceNetworkInterface{},
-		EbsOptimized: new(false), EnaSupport: new(true), PlatformDetails: new("Linux/UNIX"),
+		EbsOptimized: new(false), EnaSupport: new(true), Platform: platformOf(i.Windows),
+		PlatformDetails: platformDetails(i.Windows),
 	}
 	switch i.CapacityType {
 	case region.Spot:
@@ -118,7 +120,7 @@ func stateOf(s region.State) *types.InstanceState {
 	return &types.InstanceState{Code: new(int32(s.Code())), Name: types.InstanceStateName(s)}
 }
 
-// connect adds the network, its own interfaces and the volumes.
+// connect adds the network interfaces and the volumes of an instance.
 func connect(x *types.Instance, i region.Instance, own []region.NetworkInterface) {
 	ip := new(i.PrivateIP.String())
 	x.PrivateDnsName, x.SubnetId, x.VpcId, x.PrivateIpAddress = &i.PrivateDNS, &i.SubnetID, new(region.VPCID), ip
@@ -143,7 +145,7 @@ var instanceStatuses = kind[types.InstanceStatus]{
 		attached-ebs-status.reachability=AttachedEbsStatus.Details.Status`,
 }
 
-// describeInstanceStatus answers about running instances only, unless the call asks for all.
+// describeInstanceStatus returns running instances only, unless the call asks for all.
 func describeInstanceStatus(
 	c *call, in *ec2.DescribeInstanceStatusInput,
 ) (*ec2.DescribeInstanceStatusOutput, error) {
@@ -176,7 +178,7 @@ func describeInstanceStatus(
 	return &ec2.DescribeInstanceStatusOutput{InstanceStatuses: found, NextToken: next}, err
 }
 
-// checkSince returns the summary of a check that has failed since a time; the zero time means that it passes.
+// checkSince returns the summary of a status check that has failed since a time; zero means that it passes.
 func checkSince(since time.Time) *types.InstanceStatusSummary {
 	if since.IsZero() {
 		return &types.InstanceStatusSummary{Status: types.SummaryStatusOk, Details: []types.InstanceStatusDetails{{

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Network interfaces, and what the VPC CNI does with them.
+// Network interfaces, and the VPC CNI's calls on them.
 
 var interfaces = kind[types.NetworkInterface]{
 	key: "NetworkInterfaceId", most: 1000,
@@ -39,7 +39,7 @@ func describeNetworkInterfaces(
 	return &ec2.DescribeNetworkInterfacesOutput{NetworkInterfaces: found, NextToken: next}, err
 }
 
-// groupNames returns the names of the security groups by their IDs.
+// groupNames returns the names of the security groups by ID.
 func (c *call) groupNames() map[string]string {
 	out := map[string]string{}
 	for _, g := range c.region.SecurityGroups() {
@@ -48,7 +48,7 @@ func (c *call) groupNames() map[string]string {
 	return out
 }
 
-// zoneNames returns the zones of the subnets by their IDs.
+// zoneNames returns the zones of the subnets by subnet ID.
 func (c *call) zoneNames() map[string]string {
 	out := map[string]string{}
 	for _, s := range c.region.Subnets() {
@@ -96,8 +96,8 @@ func prefixesOf(list []netip.Prefix) []types.Ipv4PrefixSpecification {
 	return out
 }
 
-// instanceInterface returns an interface as part of its instance. The first address of the first interface is the
-// instance's.
+// instanceInterface converts an interface to the type of an instance's interface. The primary address of the primary
+// interface is the instance's.
 func instanceInterface(
 	e *region.NetworkInterface, i region.Instance, groups []types.GroupIdentifier,
 ) types.InstanceNetworkInterface {
@@ -132,7 +132,7 @@ func interfaceType(e *region.NetworkInterface) string {
 	return cmp.Or(e.Type, string(types.NetworkInterfaceTypeInterface))
 }
 
-// chosenByEC2 refuses addresses that a call names: the region chooses.
+// chosenByEC2 rejects calls that name addresses: the region chooses them.
 func chosenByEC2(action string, named int) error {
 	if named == 0 {
 		return nil
@@ -257,7 +257,7 @@ func createSubnetCIDRReservation(
 	if err := dryRun(in.DryRun); err != nil {
 		return nil, err
 	}
-	cidr, _ := netip.ParsePrefix(aws.ToString(in.Cidr)) // the region refuses what is none
+	cidr, _ := netip.ParsePrefix(aws.ToString(in.Cidr)) // the region rejects an invalid prefix
 	q, err := c.region.CreateSubnetCIDRReservation(region.Reservation{
 		SubnetID: aws.ToString(in.SubnetId), Type: string(in.ReservationType), CIDR: cidr,
 		Description: aws.ToString(in.Description),

@@ -8,7 +8,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// What the VPC CNI's address manager asks of EC2, in its order (amazon-vpc-cni-k8s, pkg/awsutils/awsutils.go).
+// The EC2 calls of the VPC CNI's address manager, in its order (amazon-vpc-cni-k8s, pkg/awsutils/awsutils.go).
 func TestAForeignAddressManagerFindsItsCalls(t *testing.T) {
 	b := newBuyer(t)
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))

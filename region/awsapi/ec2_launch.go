@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// dryRun ends a call that is only a trial, after its parameters were checked.
+// dryRun ends a dry run, after the parameters have been checked.
 func dryRun(requested *bool) error {
 	if aws.ToBool(requested) {
 		return failure(412, "DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
@@ -49,7 +49,8 @@ func createFleet(c *call, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, err
 	return out, err
 }
 
-// deniedFleet is the answer about a fleet whose caller may not launch what it is to have: it is created, and empty.
+// deniedFleet returns the response if the caller may not launch the fleet's instances: the fleet is created, but
+// empty.
 func deniedFleet(err error) (*ec2.CreateFleetOutput, error) {
 	e, ok := asAPIError(err)
 	if !ok {
@@ -77,7 +78,7 @@ func overrideOf(o region.Override) *types.LaunchTemplateAndOverridesResponse {
 	return x
 }
 
-// fleetRequest translates CreateFleet. A configuration without overrides launches what its template says.
+// fleetRequest converts CreateFleet. A configuration without overrides launches its template unchanged.
 func fleetRequest(in *ec2.CreateFleetInput) (region.FleetRequest, error) {
 	target, onDemand, spot := in.TargetCapacitySpecification, in.OnDemandOptions, in.SpotOptions
 	q := region.FleetRequest{
@@ -120,7 +121,7 @@ func fleetRequest(in *ec2.CreateFleetInput) (region.FleetRequest, error) {
 	return q, nil
 }
 
-// runInstances reads its instances' data like a template's; what it leaves open comes from the template it names.
+// runInstances reads the request's data like a template's; unset fields come from the template that it names.
 func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {
 	data, err := templateData(copyOf[types.RequestLaunchTemplateData](in))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Places and networks: zones, regions, VPCs, subnets.
+// Zones, regions, VPCs and subnets.
 
 var subnets = kind[types.Subnet]{
 	key: "SubnetId", most: 1000,
@@ -68,7 +68,7 @@ var vpcs = kind[types.Vpc]{
 	ids:     []naming{{"VpcIds", "VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist"}},
 }
 
-// describeVpcs answers with the one VPC.
+// describeVpcs returns the only VPC.
 func describeVpcs(_ *call, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
 	found, next, err := vpcs.answer(in, []types.Vpc{{
 		VpcId: new(region.VPCID), OwnerId: new(region.AccountID), State: types.VpcStateAvailable,
@@ -106,7 +106,7 @@ var regions = kind[types.Region]{
 	ids:     []naming{{"RegionNames", "RegionName", "InvalidParameterValue", "Invalid region provided: [%s]"}},
 }
 
-// describeRegions answers with this region.
+// describeRegions returns this region.
 func describeRegions(c *call, in *ec2.DescribeRegionsInput) (*ec2.DescribeRegionsOutput, error) {
 	name := c.region.Name()
 	found, err := regions.choose(in, []types.Region{{

@@ -68,7 +68,7 @@ func deletePlacementGroup(c *call, in *ec2.DeletePlacementGroupInput) (*ec2.Dele
 	return &ec2.DeletePlacementGroupOutput{}, c.region.DeletePlacementGroup(*in.GroupName)
 }
 
-// placementChoice reads the placement group of a launch; its zone is read elsewhere.
+// placementChoice reads the placement group and partition of a launch. The zone is read elsewhere.
 func placementChoice(group, id *string, partition *int32) (region.PlacementChoice, error) {
 	out := region.PlacementChoice{Group: aws.ToString(id), Partition: int(aws.ToInt32(partition))}
 	if name := aws.ToString(group); name != "" {
@@ -84,7 +84,7 @@ func placementChoice(group, id *string, partition *int32) (region.PlacementChoic
 	return out, nil
 }
 
-// placed adds the placement groups of instances.
+// placed adds the placement groups of instances to their descriptions.
 func (c *call) placed(list []types.Instance, from []region.Instance) {
 	if !slices.ContainsFunc(from, func(i region.Instance) bool { return i.PlacementGroupID != "" }) {
 		return

@@ -92,7 +92,7 @@ func createCapacityReservation(
 	return &ec2.CreateCapacityReservationOutput{CapacityReservation: new(c.reservationOf(r))}, nil
 }
 
-// checkEnd reports an end date that does not go with its type.
+// checkEnd returns an error if an end date does not match its type.
 func checkEnd(kind types.EndDateType, end *time.Time) error {
 	switch {
 	case kind == types.EndDateTypeLimited && end == nil:
@@ -136,7 +136,7 @@ func cancelCapacityReservation(
 		c.region.CancelCapacityReservation(*in.CapacityReservationId)
 }
 
-// marketOf returns the market that template data name.
+// marketOf returns the market type in template data.
 func marketOf(o *types.LaunchTemplateInstanceMarketOptionsRequest) (string, error) {
 	if o == nil || o.MarketType == "" {
 		return "", nil
@@ -147,7 +147,7 @@ func marketOf(o *types.LaunchTemplateInstanceMarketOptionsRequest) (string, erro
 	return string(o.MarketType), nil
 }
 
-// reservationChoice returns what template data say about capacity reservations.
+// reservationChoice returns the capacity reservation settings in template data.
 func reservationChoice(
 	in *types.LaunchTemplateCapacityReservationSpecificationRequest,
 ) (c region.ReservationChoice, err error) {
@@ -175,7 +175,7 @@ func reservationChoice(
 	return c, nil
 }
 
-// choiceOf is the inverse of reservationChoice; nothing said means open.
+// choiceOf is the inverse of reservationChoice; an empty choice means open.
 func choiceOf(c region.ReservationChoice) *types.CapacityReservationSpecificationResponse {
 	x := &types.CapacityReservationSpecificationResponse{
 		CapacityReservationPreference: types.CapacityReservationPreference(c.Preference),

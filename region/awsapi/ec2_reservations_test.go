@@ -28,7 +28,7 @@ func (b buyer) reserve(t *testing.T, count int32, change ...func(*ec2.CreateCapa
 	return *out.CapacityReservation.CapacityReservationId
 }
 
-// targeting is a fleet of template "reserved", which targets a reservation.
+// targeting returns a fleet request whose template targets a reservation.
 func (b buyer) targeting(t *testing.T, id, token string) *ec2.CreateFleetInput {
 	t.Helper()
 	_, err := b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
@@ -48,7 +48,7 @@ func (b buyer) targeting(t *testing.T, id, token string) *ec2.CreateFleetInput {
 	return in
 }
 
-// reservations describes reservations by filters given as name and value.
+// reservations lists reservations that match filters, given as names and values.
 func (b buyer) reservations(t *testing.T, filters ...string) []ec2types.CapacityReservation {
 	t.Helper()
 	in := &ec2.DescribeCapacityReservationsInput{MaxResults: aws.Int32(1000)}

@@ -14,8 +14,7 @@ var spotPrices = kind[types.SpotPrice]{
 	filters: "instance-type product-description spot-price timestamp availability-zone availability-zone-id",
 }
 
-// describeSpotPriceHistory answers with the prices between StartTime (now, if it is absent or in the future) and
-// EndTime.
+// describeSpotPriceHistory returns the prices between StartTime (now, if absent or in the future) and EndTime.
 func describeSpotPriceHistory(
 	c *call, in *ec2.DescribeSpotPriceHistoryInput,
 ) (*ec2.DescribeSpotPriceHistoryOutput, error) {
@@ -45,7 +44,7 @@ func describeSpotPriceHistory(
 			SpotPrice: new(fmt.Sprintf("%.6f", float64(p.PriceMicros)/1e6)),
 		})
 	}
-	// Linux costs the same within a VPC, where everything is.
+	// Linux costs the same inside a VPC, and everything is in the VPC.
 	if products := in.ProductDescriptions; len(products) > 0 && !slices.Contains(products, "Linux/UNIX") &&
 		!slices.Contains(products, "Linux/UNIX (Amazon VPC)") {
 		all = nil
@@ -54,7 +53,7 @@ func describeSpotPriceHistory(
 	return &ec2.DescribeSpotPriceHistoryOutput{SpotPriceHistory: found, NextToken: next}, err
 }
 
-// stringsOf returns a list of an enumeration as strings.
+// stringsOf converts a list of enumeration values to strings.
 func stringsOf[S ~string](list []S) []string {
 	var out []string
 	for _, s := range list {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// tagsOf returns tags in the order of their keys.
+// tagsOf returns tags sorted by key.
 func tagsOf(tags map[string]string) []types.Tag {
 	out := []types.Tag{}
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -20,7 +20,7 @@ func tagsOf(tags map[string]string) []types.Tag {
 	return out
 }
 
-// tagMap is the inverse of tagsOf; a tag without a value has an empty one.
+// tagMap is the inverse of tagsOf; a tag without a value gets an empty one.
 func tagMap(tags []types.Tag) map[string]string {
 	out := make(map[string]string, len(tags))
 	for _, t := range tags {
@@ -29,7 +29,7 @@ func tagMap(tags []types.Tag) map[string]string {
 	return out
 }
 
-// tagsFor returns the tags that specifications give to one kind of resource.
+// tagsFor returns the tags that specifications assign to one kind of resource.
 func tagsFor(kind types.ResourceType, specifications []types.TagSpecification) map[string]string {
 	tags := map[string]string{}
 	for _, s := range specifications {
@@ -91,8 +91,8 @@ func createTags(c *call, in *ec2.CreateTagsInput) (*ec2.CreateTagsOutput, error)
 	return &ec2.CreateTagsOutput{}, c.region.CreateTags(in.Resources, tagMap(in.Tags))
 }
 
-// deleteTags removes tags by key, or by key and value where the request has one. Unlike EC2 it does not take a request
-// without tags for one to delete them all.
+// deleteTags removes tags by key, or by key and value where the request has one. Unlike EC2, it does not delete all
+// tags if the request names none.
 func deleteTags(c *call, in *ec2.DeleteTagsInput) (*ec2.DeleteTagsOutput, error) {
 	if err := dryRun(in.DryRun); err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 // data input").
 const maxUserData = 16 << 10
 
-// userData decodes UserData, in any of the paddings that clients send.
+// userData decodes UserData, with or without padding and line breaks.
 func userData(text *string) ([]byte, error) {
 	if aws.ToString(text) == "" {
 		return nil, nil
@@ -39,20 +39,20 @@ func userData(text *string) ([]byte, error) {
 	return data, nil
 }
 
-// copyOf returns a structure of another type of the SDK with the fields that both have.
+// copyOf copies the fields that two SDK structures have in common to a new structure of type To.
 func copyOf[To any](from any) (to To) {
 	data, err := json.Marshal(from)
 	if err == nil {
 		err = json.Unmarshal(data, &to)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("copy %T to %T: %v", from, to, err)) // fields of one name have one type
+		panic(fmt.Sprintf("copy %T to %T: %v", from, to, err)) // fields of the same name have the same type
 	}
 	return to
 }
 
-// templateData translates what launch templates and RunInstances say about instances. An interface's security groups
-// are the instance's where the instance names none itself.
+// templateData converts the instance settings of launch templates and RunInstances. If the instance has no security
+// groups, it uses those of the first interface that has some.
 func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, error) {
 	data, err := userData(in.UserData)
 	d := region.TemplateData{
@@ -95,12 +95,12 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 	return d, err
 }
 
-// understood are the parameters of template data that templateData keeps whole.
+// understood lists the parameters of template data that templateData preserves completely.
 var understood = []string{
 	"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId", "TagSpecification",
 }
 
-// rest returns the parameters below p, without those that are kept elsewhere.
+// rest returns the parameters below p, except those in kept.
 func (p *parameter) rest(kept []string) map[string]string {
 	raw := map[string]string{}
 	var collect func(prefix string, p *parameter)
@@ -129,7 +129,7 @@ func createLaunchTemplate(c *call, in *ec2.CreateLaunchTemplateInput) (*ec2.Crea
 	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
 }
 
-// templateData returns the data of a call that writes a version of a template.
+// templateData returns the data of a call that creates a version of a template.
 func (c *call) templateData(
 	in types.RequestLaunchTemplateData, description *string, requested *bool,
 ) (region.TemplateData, error) {
@@ -157,7 +157,7 @@ func createLaunchTemplateVersion(
 	return &ec2.CreateLaunchTemplateVersionOutput{LaunchTemplateVersion: &version}, err
 }
 
-// modifyLaunchTemplate sets the default version, which is all that EC2 can modify.
+// modifyLaunchTemplate sets the default version, the only thing that EC2 can modify.
 func modifyLaunchTemplate(c *call, in *ec2.ModifyLaunchTemplateInput) (*ec2.ModifyLaunchTemplateOutput, error) {
 	if err := dryRun(in.DryRun); err != nil {
 		return nil, err
@@ -214,7 +214,7 @@ var templateVersions = kind[types.LaunchTemplateVersion]{
 		instance-type=LaunchTemplateData.InstanceType iam-instance-profile=LaunchTemplateData.IamInstanceProfile.Name`,
 }
 
-// describeLaunchTemplateVersions answers with the versions of one template, or $Latest or $Default of all.
+// describeLaunchTemplateVersions returns the versions of one template, or $Latest or $Default of all.
 func describeLaunchTemplateVersions(
 	c *call, in *ec2.DescribeLaunchTemplateVersionsInput,
 ) (*ec2.DescribeLaunchTemplateVersionsOutput, error) {
@@ -252,7 +252,7 @@ func describeLaunchTemplateVersions(
 	return &ec2.DescribeLaunchTemplateVersionsOutput{LaunchTemplateVersions: found, NextToken: next}, err
 }
 
-// wantedVersions returns the numbers of the versions that a call asks for; all if it names none.
+// wantedVersions returns the version numbers that a call asks for; all if it names none.
 func wantedVersions(t region.LaunchTemplate, wanted []string) ([]int, error) {
 	var numbers []int
 	for n := range t.Versions {
@@ -290,7 +290,7 @@ func versionOf(t region.LaunchTemplate, n int) (types.LaunchTemplateVersion, err
 	}, err
 }
 
-// readBack returns template data as the client wrote them.
+// readBack returns template data as the client wrote it.
 func readBack(d region.TemplateData) (*types.ResponseLaunchTemplateData, error) {
 	values, x := url.Values{}, &types.ResponseLaunchTemplateData{}
 	for k, v := range d.Raw {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Trunk interfaces and their branches: security groups for pods.
+// Trunk and branch interfaces, for security groups of pods.
 
 var trunkAssociations = kind[types.TrunkInterfaceAssociation]{
 	key: "AssociationId", most: 1000, filters: "gre-key interface-protocol",

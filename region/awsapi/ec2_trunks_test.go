@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// What EKS's VPC resource controller asks of EC2, in its order (amazon-vpc-resource-controller-k8s,
-// pkg/provider/branch/trunk/trunk.go), for a pod in a security group of its own.
+// The EC2 calls of EKS's VPC resource controller for a pod with a security group of its own, in its order
+// (amazon-vpc-resource-controller-k8s, pkg/provider/branch/trunk/trunk.go).
 func TestAForeignResourceControllerFindsItsCalls(t *testing.T) {
 	b := newBuyer(t)
 	id := b.buy(t, b.fleet("claim-1", "m5.large"))
@@ -31,7 +31,7 @@ func TestAForeignResourceControllerFindsItsCalls(t *testing.T) {
 			BranchInterfaceId: branch, TrunkInterfaceId: trunk, VlanId: aws.Int32(vlan),
 		})
 	}
-	_, err := associate(1) // the trunk is attached to nothing
+	_, err := associate(1) // the trunk is not attached
 	wantCode(t, err, "InvalidParameterValue")
 	must[*ec2.AttachNetworkInterfaceOutput](t)(b.AttachNetworkInterface(t.Context(), &ec2.AttachNetworkInterfaceInput{
 		NetworkInterfaceId: trunk, InstanceId: &id, DeviceIndex: aws.Int32(2),

@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// EC2's spellings of what the catalogue writes in small letters.
+// manufacturers maps the catalogue's lower-case names to EC2's spelling.
 var manufacturers = map[string]string{
 	"intel": "Intel", "amd": "AMD", "aws": "AWS", "nvidia": "NVIDIA",
 	"habana": "Habana", "xilinx": "Xilinx", "qualcomm": "Qualcomm",
@@ -20,8 +20,8 @@ var manufacturers = map[string]string{
 
 func manufacturer(name string) *string { return new(cmp.Or(manufacturers[name], name)) }
 
-// typeOf returns a type in the form of DescribeInstanceTypes. What the catalogue lacks (EFA, boot modes, hibernation)
-// is reported as absent.
+// typeOf converts an offer to the type of DescribeInstanceTypes. What the catalogue does not cover (EFA, boot modes,
+// hibernation) is reported as absent.
 func typeOf(o *catalog.Offer) types.InstanceTypeInfo {
 	t := o.Type
 	x := types.InstanceTypeInfo{
@@ -95,7 +95,7 @@ func processorOf(t *catalog.Type) *types.ProcessorInfo {
 	return p
 }
 
-// vcpusOf takes two threads per core for x86 and one for Arm.
+// vcpusOf assumes two threads per core for x86 and one for Arm.
 func vcpusOf(t *catalog.Type) *types.VCpuInfo {
 	threads := 2
 	if t.Arch == "arm64" || t.VCPU < 2 {

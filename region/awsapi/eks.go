@@ -13,43 +13,43 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Kubernetes is what EKS keeps in the cluster itself: its Fargate profiles are objects there, and its add-ons run
-// there. Objects have a UID and lack what EKS adds, the cluster's name and the ARN.
+// Kubernetes gives access to what EKS keeps in the cluster itself: Fargate profiles are objects there, and add-ons
+// run there. The returned objects have a UID but lack what EKS adds: the cluster's name and the ARN.
 type Kubernetes interface {
-	// FargateProfiles returns all profiles, by whichever API they were created.
+	// FargateProfiles returns all profiles, whether created through EKS or Kubernetes.
 	FargateProfiles(context.Context) ([]FargateProfile, error)
-	// CreateFargateProfile creates a profile. ErrExists if there is one whose object has the name.
+	// CreateFargateProfile creates a profile. It returns ErrExists if an object with the profile's name exists.
 	CreateFargateProfile(context.Context, types.FargateProfile) error
-	// DeleteFargateProfile begins to delete a profile, which is DELETING until its pods are gone.
+	// DeleteFargateProfile starts deleting a profile, which is DELETING until its pods are gone.
 	DeleteFargateProfile(ctx context.Context, name string) error
 	// TagFargateProfile replaces a profile's tags.
 	TagFargateProfile(ctx context.Context, name string, tags map[string]string) error
-	// MapRole lets the nodes of a role join, in the cluster's ConfigMap aws-auth; UnmapRole takes that back.
+	// MapRole adds a role to the cluster's ConfigMap aws-auth, so that its nodes may join; UnmapRole removes it.
 	MapRole(context.Context, NodeRole) error
 	UnmapRole(context.Context, NodeRole) error
-	// Addons returns the add-ons that are installed.
+	// Addons returns the installed add-ons.
 	Addons(context.Context) ([]Addon, error)
 }
 
-// FargateProfile is a profile as the cluster holds it.
+// FargateProfile is a profile as stored in the cluster.
 type FargateProfile struct {
 	types.FargateProfile
 	UID string
 }
 
-// Addon is an add-on as the cluster runs it.
+// Addon is an add-on as run by the cluster.
 type Addon struct {
 	types.Addon
 	UID string
 }
 
-// kubernetes is the EKS of a server.
+// kubernetes is the cluster behind a server's EKS.
 type kubernetes struct {
 	Kubernetes
-	mu sync.Mutex // held while a profile is created or deleted: the cluster is looked at before
+	mu sync.Mutex // held while a profile is created or deleted, from the checks on
 }
 
-// inCluster returns the Kubernetes of a cluster.
+// inCluster returns the Kubernetes behind a cluster.
 func (c *call) inCluster(cluster *string) (*kubernetes, error) {
 	if _, err := c.region.Cluster(aws.ToString(cluster)); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (c *call) inCluster(cluster *string) (*kubernetes, error) {
 	return c.kubernetes, nil
 }
 
-// eksARN returns the ARN of something of a cluster, such as an add-on.
+// eksARN returns the ARN of an EKS resource, such as an add-on.
 func (c *call) eksARN(kind string, names ...string) *string {
 	arn := "arn:aws:eks:" + c.region.Name() + ":" + region.AccountID + ":" + kind
 	for _, name := range names {
@@ -75,7 +75,7 @@ func describeCluster(c *call, in *eks.DescribeClusterInput) (*eks.DescribeCluste
 	if err != nil {
 		return nil, err
 	}
-	// EKS Auto Mode is compute, load balancing and block storage, on or off together.
+	// EKS Auto Mode is compute, load balancing and block storage, all on or all off.
 	auto := new(k.AutoMode != nil)
 	compute := &types.ComputeConfigResponse{Enabled: auto}
 	if k.AutoMode != nil {
@@ -111,12 +111,12 @@ func (c *call) subnetIDs() []string {
 	return ids
 }
 
-// listClusters has one page: there is one cluster at most.
+// listClusters returns a single page: there is at most one cluster.
 func listClusters(c *call, _ *eks.ListClustersInput) (*eks.ListClustersOutput, error) {
 	return &eks.ListClustersOutput{Clusters: append([]string{}, c.region.Clusters()...)}, nil
 }
 
-// eksPage returns a page of names; EKS's pages have at most 100.
+// eksPage returns a page of names. EKS's pages have at most 100.
 func eksPage(names []string, size *int32, token *string) ([]string, *string, error) {
 	names, next, err := page(names, int(aws.ToInt32(size)), 100, aws.ToString(token), func(s string) string { return s })
 	if names == nil {

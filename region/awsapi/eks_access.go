@@ -12,13 +12,13 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// accountRoot is the ARN of whoever created the cluster.
+// accountRoot is the ARN of the cluster's creator.
 const accountRoot = "arn:aws:iam::" + region.AccountID + ":root"
 
 // clusterAdmin is the access policy of a cluster's creator (EKS User Guide, Review access policy permissions).
 const clusterAdmin = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 
-// NodeRole is an IAM role whose sessions are nodes: of instances, or of a Fargate profile.
+// NodeRole is an IAM role whose sessions are nodes, either instances or those of a Fargate profile.
 type NodeRole struct {
 	ARN, Username string
 	Groups        []string // in Kubernetes
@@ -29,7 +29,7 @@ func instanceRole(arn string) NodeRole {
 	return NodeRole{ARN: arn, Username: "system:node:{{EC2PrivateDNSName}}", Groups: []string{"system:nodes"}}
 }
 
-// fargateRole is a pod execution role. kube-proxy of a microVM runs as its node.
+// fargateRole returns the NodeRole of a pod execution role. kube-proxy in a microVM runs as its node.
 func fargateRole(arn string) NodeRole {
 	return NodeRole{
 		ARN: arn, Username: "system:node:{{SessionName}}", Fargate: true,
@@ -37,8 +37,9 @@ func fargateRole(arn string) NodeRole {
 	}
 }
 
-// accessEntries returns who may use a cluster, as its API server has it: its creator; the roles of instance profiles,
-// whose nodes join; and the pod execution roles of Fargate profiles, for which EKS adds entries by itself.
+// accessEntries returns the access entries of a cluster, as its API server knows them: its creator, the roles of
+// instance profiles, whose nodes join, and the pod execution roles of Fargate profiles, for which EKS adds entries
+// itself.
 func (c *call) accessEntries(cluster *string) ([]types.AccessEntry, error) {
 	if _, err := c.region.Cluster(aws.ToString(cluster)); err != nil {
 		return nil, err

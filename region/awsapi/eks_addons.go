@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// addons returns a cluster's add-ons in EKS's form.
+// addons converts a cluster's add-ons to EKS's type.
 func (c *call) addons(cluster *string) ([]types.Addon, error) {
 	k, err := c.inCluster(cluster)
 	if err != nil {
@@ -55,8 +55,8 @@ func describeAddon(c *call, in *eks.DescribeAddonInput) (*eks.DescribeAddonOutpu
 		"No addon: "+aws.ToString(in.AddonName)+" found in cluster: "+aws.ToString(in.ClusterName))
 }
 
-// describeAddonVersions returns the versions that the region has: those which the cluster runs, for its version of
-// Kubernetes.
+// describeAddonVersions returns the add-on versions of the region: those that the cluster runs, for its Kubernetes
+// version.
 func describeAddonVersions(c *call, in *eks.DescribeAddonVersionsInput) (*eks.DescribeAddonVersionsOutput, error) {
 	out := &eks.DescribeAddonVersionsOutput{Addons: []types.AddonInfo{}}
 	for _, cluster := range c.region.Clusters() {
@@ -83,5 +83,5 @@ func describeAddonVersions(c *call, in *eks.DescribeAddonVersionsInput) (*eks.De
 	return out, nil
 }
 
-// wanted reports whether a value passes an optional parameter.
+// wanted reports whether value matches an optional parameter.
 func wanted(parameter *string, value string) bool { return parameter == nil || *parameter == value }

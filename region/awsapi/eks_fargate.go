@@ -13,7 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// ErrExists is what Kubernetes.CreateFargateProfile returns if an object has the profile's name already.
+// ErrExists is the error of Kubernetes.CreateFargateProfile if an object with the profile's name exists.
 var ErrExists = errors.New("the object exists")
 
 // EKS's quotas of Fargate (EKS User Guide, View and manage Amazon EKS and Fargate service quotas).
@@ -24,15 +24,15 @@ const (
 	maxTags            = 50
 )
 
-// profileName is the form of a profile's name. It becomes the value of a label, hence at most 63 characters.
+// profileName matches a profile's name. It becomes a label value, hence at most 63 characters.
 var profileName = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,62}$`)
 
-// roleARN is the form of an IAM role's ARN.
+// roleARN matches an IAM role's ARN.
 var roleARN = regexp.MustCompile(`^arn:aws[a-z-]*:iam::[0-9]*:role/(.+)$`)
 
-// createFargateProfile is EKS's. Its messages were seen at EKS: those of names, selectors and labels by moto's authors
-// (moto/eks/models.py: "obtained through cURL responses from the actual APIs"), that of a profile in CREATING in
-// terraform-aws-modules/terraform-aws-eks #866.
+// createFargateProfile is EKS's CreateFargateProfile. Its messages were observed on EKS: those for names, selectors
+// and labels by moto's authors (moto/eks/models.py: "obtained through cURL responses from the actual APIs"), the one
+// for a profile in CREATING in terraform-aws-modules/terraform-aws-eks #866.
 func createFargateProfile(c *call, in *eks.CreateFargateProfileInput) (*eks.CreateFargateProfileOutput, error) {
 	k, err := c.inCluster(in.ClusterName)
 	if err != nil {
@@ -82,7 +82,7 @@ func profileExists() error {
 	return failure(409, "ResourceInUseException", "A Fargate Profile already exists with this name in this cluster.")
 }
 
-// notWhileChanging refuses a change while a profile of the cluster is being created or deleted.
+// notWhileChanging returns an error if a profile of the cluster is being created or deleted.
 func notWhileChanging(profiles []FargateProfile, verb, name, cluster string) error {
 	for _, p := range profiles {
 		if p.Status == types.FargateProfileStatusActive || verb == "delete" && *p.FargateProfileName == name {
@@ -95,7 +95,7 @@ func notWhileChanging(profiles []FargateProfile, verb, name, cluster string) err
 	return nil
 }
 
-// checkProfile reports what is wrong with a profile by itself.
+// checkProfile validates a profile on its own.
 func (c *call) checkProfile(in *eks.CreateFargateProfileInput) error {
 	invalid := func(format string, args ...any) error {
 		return failure(400, "InvalidParameterException", fmt.Sprintf(format, args...))
@@ -172,7 +172,7 @@ func findProfile(profiles []FargateProfile, name string) *FargateProfile {
 	return nil
 }
 
-// fargateProfile returns a profile in EKS's form.
+// fargateProfile returns a profile in EKS's type.
 func (c *call) fargateProfile(cluster, name *string) (*types.FargateProfile, error) {
 	k, err := c.inCluster(cluster)
 	if err != nil {
@@ -190,7 +190,7 @@ func (c *call) fargateProfile(cluster, name *string) (*types.FargateProfile, err
 	return c.completeProfile(p, *cluster), nil
 }
 
-// completeProfile adds what the cluster does not hold. A profile that kubectl created has the subnets of the cluster
+// completeProfile adds what the cluster does not store. A profile created by kubectl gets the subnets of the cluster
 // and a role of the account.
 func (c *call) completeProfile(p *FargateProfile, cluster string) *types.FargateProfile {
 	out := p.FargateProfile
@@ -260,7 +260,7 @@ func deleteFargateProfile(c *call, in *eks.DeleteFargateProfileInput) (*eks.Dele
 		if err := k.DeleteFargateProfile(c.ctx, name); err != nil {
 			return nil, fmt.Errorf("delete FargateProfile %s: %w", name, err)
 		}
-		if role := findProfile(all, name).PodExecutionRoleArn; role != nil { // kubectl's have none
+		if role := findProfile(all, name).PodExecutionRoleArn; role != nil { // profiles created by kubectl have none
 			if err := k.UnmapRole(c.ctx, fargateRole(*role)); err != nil {
 				return nil, err
 			}
@@ -270,7 +270,7 @@ func deleteFargateProfile(c *call, in *eks.DeleteFargateProfileInput) (*eks.Dele
 	return &eks.DeleteFargateProfileOutput{FargateProfile: p}, nil
 }
 
-// taggedProfile returns the profile with an ARN.
+// taggedProfile returns the profile with the given ARN.
 func (c *call) taggedProfile(arn *string) (*kubernetes, *types.FargateProfile, error) {
 	prefix := *c.eksARN("fargateprofile") + "/"
 	names, ok := strings.CutPrefix(aws.ToString(arn), prefix)

@@ -37,6 +37,9 @@ func createNodegroup(c *call, in *eks.CreateNodegroupInput) (*eks.CreateNodegrou
 		return nil, failure(400, "InvalidParameterException",
 			"The simulated region does not serve remoteAccess and nodeRepairConfig of node groups: leave them out.")
 	}
+	if err := checkTags(in.Tags); err != nil {
+		return nil, err
+	}
 	taints, err := nodegroupTaints(in.Taints)
 	if err != nil {
 		return nil, err
@@ -78,7 +81,7 @@ func setSizes(s *region.NodegroupSettings, sizes *types.NodegroupScalingConfig, 
 	}
 }
 
-// nodegroupOf returns a node group in EKS's form.
+// nodegroupOf converts a node group to EKS's type.
 func nodegroupOf(n region.NodegroupState) *types.Nodegroup {
 	out := &types.Nodegroup{
 		NodegroupName: &n.Name, NodegroupArn: &n.ARN, ClusterName: &n.Cluster, Version: &n.Version,
@@ -240,7 +243,7 @@ func updateNodegroupConfig(
 	return &eks.UpdateNodegroupConfigOutput{Update: updateOf(u)}, nil
 }
 
-// updateOf returns an update, which the region made at once.
+// updateOf converts an update, which the region has already applied.
 func updateOf(u region.NodegroupUpdate) *types.Update {
 	out := &types.Update{
 		Id: &u.ID, Type: types.UpdateType(u.Type), CreatedAt: &u.At, Status: types.UpdateStatusSuccessful,

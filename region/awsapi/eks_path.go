@@ -11,26 +11,26 @@ import (
 	"unicode/utf8"
 )
 
-// eksKinds maps the names in paths below a cluster to EKS's kinds (EKS API reference 2017-11-01).
+// eksKinds maps path segments below a cluster to EKS's kinds (EKS API reference 2017-11-01).
 var eksKinds = map[string]string{
 	"": "Cluster", "access-entries": "AccessEntry", "addons": "Addon", "fargate-profiles": "FargateProfile",
 	"identity-provider-configs": "IdentityProviderConfig", "insights": "Insight", "node-groups": "Nodegroup",
 	"pod-identity-associations": "PodIdentityAssociation", "updates": "Update",
 }
 
-// eksItems are the members of inputs that name one of a kind, where that is not the kind's name with Name.
+// eksItems are the input members that name an item of a kind, where that is not the kind's name followed by Name.
 var eksItems = map[string]string{"AccessEntry": "PrincipalArn", "Update": "UpdateId", "Cluster": "Name"}
 
-// eksElsewhere are the operations whose paths are not below a cluster.
+// eksElsewhere lists the operations whose paths are not below a cluster.
 var eksElsewhere = map[string]string{
 	"GET addons supported-versions": "DescribeAddonVersions", "GET access-policies": "ListAccessPolicies",
 }
 
-// eksRequest returns the operation of an EKS request by method and path, served or not, and the members of its input
-// that are in the path and in the query. The operation is "" if the path is not EKS's.
+// eksRequest derives the operation of an EKS request from its method and path, whether served or not, and returns it
+// with the members of its input that are in the path and the query. The operation is "" if the path is not EKS's.
 func eksRequest(req *http.Request) (action string, members url.Values) {
 	path, members := []string{}, url.Values{}
-	for part := range strings.SplitSeq(strings.Trim(req.URL.EscapedPath(), "/"), "/") { // an ARN has slashes of its own
+	for part := range strings.SplitSeq(strings.Trim(req.URL.EscapedPath(), "/"), "/") { // an ARN contains slashes
 		name, err := url.PathUnescape(part)
 		if err != nil {
 			return "", nil
@@ -71,7 +71,7 @@ func eksClusterRequest(method string, path []string, members url.Values) (string
 			item = noun + "Name"
 		}
 		members.Set(item, path[min(len(path)-1, 3)])
-		if noun == "Update" { // DescribeUpdate calls the cluster so
+		if noun == "Update" { // DescribeUpdate's name for the cluster
 			members.Set("Name", path[1])
 		}
 	}
@@ -87,7 +87,7 @@ func eksClusterRequest(method string, path []string, members url.Values) (string
 	return eksVerb(method, noun, one), members
 }
 
-// eksVerb returns the operation of a method on all of a kind or on one; "" if there is none.
+// eksVerb returns the operation of a method on one or all items of a kind; "" if there is none.
 func eksVerb(method, noun string, one bool) string {
 	switch {
 	case method == http.MethodGet && one:
@@ -111,8 +111,8 @@ func upperFirst(s string) string {
 	return string(unicode.ToUpper(first)) + s[size:]
 }
 
-// setMembers sets the members of an input that a REST request carries in its path and query. Those that the input does
-// not have are ignored, as AWS does.
+// setMembers sets the members of an input that a REST request carries in its path and query. Like AWS, it ignores
+// those that the input does not have.
 func setMembers(in any, members url.Values) error {
 	v := reflect.ValueOf(in).Elem()
 	for name, values := range members {

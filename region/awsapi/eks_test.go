@@ -1,8 +1,14 @@
 package awsapi
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
 	"slices"
 	"strings"
 	"sync"
@@ -23,8 +29,8 @@ type memoryKubernetes struct {
 
 	mu       sync.Mutex
 	profiles []FargateProfile
-	due      map[string]time.Time // of the change under way
-	roles    []string             // that may join
+	due      map[string]time.Time // when the change in progress is done
+	roles    []string             // roles that may join
 }
 
 func (k *memoryKubernetes) FargateProfiles(context.Context) ([]FargateProfile, error) {
@@ -78,7 +84,7 @@ func (k *memoryKubernetes) Addons(context.Context) ([]Addon, error) {
 	}, "uid-of-coredns"}}, nil
 }
 
-// fargateStory is a client of EKS and a profile that it may create.
+// fargateStory returns a client of EKS and a function that creates a profile.
 func fargateStory(t *testing.T) (place, *eks.Client, func(change func(*eks.CreateFargateProfileInput)) error) {
 	t.Helper()
 	p := newPlace(t)
@@ -147,6 +153,91 @@ func TestWhatIsWrongWithAFargateProfileIsSaidAsEKSSaysIt(t *testing.T) {
 	}
 }
 
+func TestANodeGroupHasNoTagsThatOnlyAWSSets(t *testing.T) {
+	p := newPlace(t)
+	_, err := eks.NewFromConfig(configFor(p.url, "us-west-2")).CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{
+		ClusterName: aws.String("nodeless"), NodegroupName: aws.String("web"), Subnets: []string{p.region.Subnets()[0].ID},
+		NodeRole: aws.String("arn:aws:iam::123456789012:role/nodes"),
+		Tags:     map[string]string{"aws:cloudformation:stack-name": "web"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "do not begin with aws:") {
+		t.Error(err)
+	}
+}
+
+const mimeUserData = `MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+--//
+Content-Type: text/x-shellscript; charset="us-ascii"
+
+#!/bin/bash
+echo own
+
+--//--
+`
+
+// partsOf returns the contents of a MIME multipart document by type.
+func partsOf(t *testing.T, data []byte) map[string]string {
+	t.Helper()
+	m := must[*mail.Message](t)(mail.ReadMessage(bytes.NewReader(data)))
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for r := multipart.NewReader(m.Body, params["boundary"]); ; {
+		p, err := r.NextPart()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := strings.Cut(p.Header.Get("Content-Type"), ";")
+		out[kind] = string(must[[]byte](t)(io.ReadAll(p)))
+	}
+}
+
+func TestANodeGroupKeepsTheUserDataOfItsTemplate(t *testing.T) {
+	p := newPlace(t)
+	client := eks.NewFromConfig(configFor(p.url, "us-west-2"))
+	create := func(name, userData string) error {
+		if _, err := p.region.CreateLaunchTemplate(name, region.TemplateData{UserData: []byte(userData)}, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, err := client.CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{
+			ClusterName: aws.String("nodeless"), NodegroupName: &name, Subnets: []string{p.region.Subnets()[0].ID},
+			NodeRole:       aws.String("arn:aws:iam::123456789012:role/nodes"),
+			LaunchTemplate: &types.LaunchTemplateSpecification{Name: &name},
+		})
+		return err
+	}
+	for name, text := range map[string]string{"unix": mimeUserData, "dos": strings.ReplaceAll(mimeUserData, "\n", "\r\n")} {
+		if err := create(name, text); err != nil {
+			t.Fatal(err)
+		}
+		p.clock.Advance(time.Minute)
+		i := slices.IndexFunc(p.region.Instances(), func(i region.Instance) bool {
+			return i.Tags["eks:nodegroup-name"] == name
+		})
+		parts := partsOf(t, p.region.Instances()[i].UserData)
+		if len(parts) != 2 || !strings.Contains(parts["text/x-shellscript"], "echo own") ||
+			!strings.Contains(parts["application/node.eks.aws"], `"kind":"NodeConfig"`) {
+			t.Errorf("%s: parts %q", name, parts)
+		}
+	}
+	for name, text := range map[string]string{
+		"script": "#!/bin/bash\n", "no-end": strings.ReplaceAll(mimeUserData, "--//--", ""),
+	} {
+		err := create(name, text)
+		wantCode(t, err, "InvalidRequestException")
+		if !strings.Contains(err.Error(), "MIME multipart") {
+			t.Error(err)
+		}
+	}
+}
+
 func TestAClusterHasTenFargateProfilesAndChangesOneAtATime(t *testing.T) {
 	p, client, create := fargateStory(t)
 	for i := range maxFargateProfiles {
@@ -184,7 +275,7 @@ func TestAClusterHasTenFargateProfilesAndChangesOneAtATime(t *testing.T) {
 	}
 }
 
-// A cluster that nothing runs behind, as in tests of the AWS provider, has no profiles and says so.
+// A region without a cluster behind EKS, as in tests of the AWS provider, has no profiles and says so.
 func TestWithoutAClusterBehindEKSProfilesAreRefused(t *testing.T) {
 	_, _, config := memoryRegion(t)
 	_, err := eks.NewFromConfig(config).ListFargateProfiles(t.Context(),

@@ -13,10 +13,10 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// elbPageSize is the largest page of ELB and that of a request which names none.
+// elbPageSize is ELB's maximum and default page size.
 const elbPageSize = 400
 
-// elbPage returns the page of a list that a request asks for, and the marker of the next one.
+// elbPage returns the requested page of a list, and the marker of the next one.
 func elbPage[T any](list []T, size *int32, marker *string, key func(T) string) ([]T, *string, error) {
 	n := elbPageSize
 	if size != nil {
@@ -30,8 +30,8 @@ func elbPage[T any](list []T, size *int32, marker *string, key func(T) string) (
 	return list, optional(next), err
 }
 
-// elbNamed keeps the resources that a request names, all of them if it names none. notFound makes the error for a name
-// that no resource has.
+// elbNamed returns the resources that a request names, all of them if it names none. code and what make the error for
+// an unknown name.
 func elbNamed[T any](list []T, names []string, key func(T) string, code, what string) ([]T, error) {
 	if len(names) == 0 {
 		return list, nil
@@ -44,10 +44,10 @@ func elbNamed[T any](list []T, names []string, key func(T) string, code, what st
 	return slices.DeleteFunc(list, func(v T) bool { return !slices.Contains(names, key(v)) }), nil
 }
 
-// elbTagMap returns the tags of a request.
+// elbTagMap converts the tags of a request.
 func elbTagMap(tags []types.Tag) map[string]string { return tagMap(copyOf[[]ec2types.Tag](tags)) }
 
-// loadBalancerOf returns a load balancer in ELB's form.
+// loadBalancerOf converts a load balancer to ELB's type.
 func (c *call) loadBalancerOf(b region.LoadBalancer) types.LoadBalancer {
 	state := types.LoadBalancerStateEnumProvisioning
 	if b.Active {
@@ -110,7 +110,7 @@ func deleteLoadBalancer(c *call, in *elb.DeleteLoadBalancerInput) (*elb.DeleteLo
 	return &elb.DeleteLoadBalancerOutput{}, c.region.DeleteLoadBalancer(*in.LoadBalancerArn)
 }
 
-// attributesOf returns attributes, by key; A is the SDK's structure for those of one kind of resource.
+// attributesOf converts attributes, sorted by key; A is the SDK's attribute type of one kind of resource.
 func attributesOf[A any](attributes map[string]string) []A {
 	out := []A{}
 	for _, k := range slices.Sorted(maps.Keys(attributes)) {
@@ -147,7 +147,7 @@ func elbRemoveTags(c *call, in *elb.RemoveTagsInput) (*elb.RemoveTagsOutput, err
 	return &elb.RemoveTagsOutput{}, c.region.TagLoadBalancing(in.ResourceArns, nil, in.TagKeys)
 }
 
-// elbDescribeTags serves at most 20 resources a request, as ELB does.
+// elbDescribeTags handles at most 20 resources per request, as ELB does.
 func elbDescribeTags(c *call, in *elb.DescribeTagsInput) (*elb.DescribeTagsOutput, error) {
 	if len(in.ResourceArns) > 20 {
 		return nil, failure(400, "ValidationError", "A maximum of '20' resource ARNs can be specified")

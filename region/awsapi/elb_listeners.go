@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// listenerOf returns a listener in ELB's form.
+// listenerOf converts a listener to ELB's type.
 func listenerOf(l region.Listener) types.Listener {
 	return types.Listener{
 		ListenerArn: &l.ListenerARN, LoadBalancerArn: &l.LoadBalancerARN, Port: new(int32(l.Port)),
@@ -19,7 +19,7 @@ func listenerOf(l region.Listener) types.Listener {
 	}
 }
 
-// actionsOf returns actions in ELB's form, which names the one target group of a forward action twice.
+// actionsOf converts actions to ELB's type, in which a forward action to one target group names it twice.
 func actionsOf(actions []region.ListenerAction) []types.Action {
 	out := copyOf[[]types.Action](actions)
 	for i, a := range actions {
@@ -79,7 +79,7 @@ func deleteListener(c *call, in *elb.DeleteListenerInput) (*elb.DeleteListenerOu
 	return &elb.DeleteListenerOutput{}, c.region.DeleteListener(*in.ListenerArn)
 }
 
-// ruleOf returns a rule in ELB's form.
+// ruleOf converts a rule to ELB's type.
 func ruleOf(r region.ListenerRule) types.Rule {
 	out := types.Rule{
 		RuleArn: &r.RuleARN, Priority: new(strconv.Itoa(r.Priority)), IsDefault: new(false),
@@ -102,7 +102,7 @@ func ruleOf(r region.ListenerRule) types.Rule {
 	return out
 }
 
-// conditionsOf reads conditions, whose values are either in Values or in the configuration of their field.
+// conditionsOf converts conditions, whose values are either in Values or in the configuration of their field.
 func conditionsOf(in []types.RuleCondition) []region.RuleCondition {
 	var out []region.RuleCondition
 	for _, k := range in {
@@ -133,7 +133,7 @@ func createRule(c *call, in *elb.CreateRuleInput) (*elb.CreateRuleOutput, error)
 	return &elb.CreateRuleOutput{Rules: []types.Rule{ruleOf(r)}}, nil
 }
 
-// describeRules lists a listener's rules in the order of their priority, the default one last.
+// describeRules lists a listener's rules in order of priority, the default rule last.
 func describeRules(c *call, in *elb.DescribeRulesInput) (*elb.DescribeRulesOutput, error) {
 	arn := func(r types.Rule) string { return *r.RuleArn }
 	var all []types.Rule
@@ -158,7 +158,7 @@ func describeRules(c *call, in *elb.DescribeRulesInput) (*elb.DescribeRulesOutpu
 		return nil, err
 	}
 	if in.PageSize == nil && in.Marker == nil && len(all) <= elbPageSize {
-		return &elb.DescribeRulesOutput{Rules: all}, nil // in the order of their priority
+		return &elb.DescribeRulesOutput{Rules: all}, nil // in order of priority
 	}
 	list, next, err := elbPage(all, in.PageSize, in.Marker, arn)
 	return &elb.DescribeRulesOutput{Rules: list, NextMarker: next}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// targetGroupOf returns a target group in ELB's form.
+// targetGroupOf converts a target group to ELB's type.
 func (c *call) targetGroupOf(g region.TargetGroup) types.TargetGroup {
 	g.Targets, g.Tags, g.Attributes = nil, nil, nil
 	out := copyOf[types.TargetGroup](g)
@@ -25,7 +25,7 @@ func (c *call) targetGroupOf(g region.TargetGroup) types.TargetGroup {
 	return out
 }
 
-// healthCheckOf reads a health check from the parameters that CreateTargetGroup and ModifyTargetGroup share.
+// healthCheckOf converts the health check parameters that CreateTargetGroup and ModifyTargetGroup share.
 func healthCheckOf(in *elb.ModifyTargetGroupInput) (region.HealthCheck, error) {
 	if in.HealthCheckEnabled != nil && !*in.HealthCheckEnabled {
 		return region.HealthCheck{}, failure(400, "ValidationError",
@@ -126,7 +126,7 @@ func modifyTargetGroupAttributes(
 	return &elb.ModifyTargetGroupAttributesOutput{Attributes: attributesOf[types.TargetGroupAttribute](all)}, err
 }
 
-// targetsOf reads the targets of a request.
+// targetsOf converts the targets of a request.
 func targetsOf(in []types.TargetDescription) []region.Target {
 	var out []region.Target
 	for _, t := range in {

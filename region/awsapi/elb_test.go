@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// balanced is a client of ELB with a load balancer on two subnets and a target group of addresses.
+// balanced is a client of ELB with a load balancer on two subnets and a target group of type ip.
 type balanced struct {
 	t        *testing.T
 	region   *region.Region
@@ -56,7 +56,7 @@ func (b *balanced) listen(port int32) types.Listener {
 	})).Listeners[0]
 }
 
-// state returns the state and the reason of the target that DescribeTargetHealth tells of; "" if there is none.
+// state returns the state and reason of the first target in DescribeTargetHealth, "" if there is none.
 func (b *balanced) state() string {
 	b.t.Helper()
 	found := must[*elb.DescribeTargetHealthOutput](b.t)(b.client.DescribeTargetHealth(b.t.Context(),
@@ -95,7 +95,7 @@ func TestALoadBalancerIsProvisionedThenActive(t *testing.T) {
 	if len(tags) != 1 || len(tags[0].Tags) != 1 || *tags[0].Tags[0].Value != "prod" {
 		t.Errorf("tags %+v", tags)
 	}
-	for range 2 { // deleting it again is no error on AWS either
+	for range 2 { // deleting it again is not an error on AWS either
 		must[*elb.DeleteLoadBalancerOutput](t)(b.client.DeleteLoadBalancer(t.Context(),
 			&elb.DeleteLoadBalancerInput{LoadBalancerArn: x.LoadBalancerArn}))
 	}
@@ -189,7 +189,7 @@ func TestATargetIsUnusedInitialHealthyDrainingAndGone(t *testing.T) {
 	want("after its delay", "")
 }
 
-// What AWS refuses is refused with its code.
+// Requests that AWS rejects are rejected with AWS's error code.
 func TestLoadBalancingRefusesWhatAWSRefuses(t *testing.T) {
 	b := loadBalanced(t)
 	b.listen(80)
@@ -252,7 +252,7 @@ func TestLoadBalancingRefusesWhatAWSRefuses(t *testing.T) {
 	}
 }
 
-// Clients that check nothing themselves get an error that names the parameter.
+// Clients that do not validate requests get an error that names the missing parameter.
 func TestAParameterThatELBNeedsIsNamed(t *testing.T) {
 	err := (&call{parameters: newParameters(url.Values{})}).decode(&elb.CreateListenerInput{})
 	if err == nil || !strings.HasPrefix(err.Error(), "ValidationError") || !strings.Contains(err.Error(), "LoadBalancerArn") {

@@ -18,11 +18,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
-// The encoders below write the SDK's output structures as the services do. What is nil, or an enumeration's empty
-// string, is left out; an empty list is written as an empty element or array.
+// The encoders below write the SDK's output structures as the services do. They omit nil values and empty enumeration
+// values, and write an empty list as an empty element or array.
 
-// outputNames maps fields of the SDK's outputs to the names of their XML elements where a service has a rule of its
-// own. A field is known by its type and name, or by its name alone where every type agrees.
+// outputNames maps fields of the SDK's outputs to their XML element names where these differ from the service's
+// naming rule. A key is a type and a field, or a field alone if all types agree.
 var outputNames = map[string]map[string]string{
 	serviceEC2: {
 		"AvailabilityZone.State":                      "zoneState",
@@ -81,19 +81,19 @@ var outputNames = map[string]map[string]string{
 	},
 }
 
-// itemNames are the names of a list's elements where they are not those of its service.
+// itemNames are the names of list items where they differ from their service's.
 var itemNames = map[string]string{
 	"InferenceAcceleratorInfo.Accelerators":                      "member",
 	"LaunchTemplateInstanceNetworkInterfaceSpecification.Groups": "groupId",
 }
 
-// xmlEncoder writes an output in the form of a query service.
+// xmlEncoder writes an output as XML of a query service.
 type xmlEncoder struct {
 	bytes.Buffer
 	service string
 }
 
-// elementName returns the name of a field's element. EC2 spells its own in lower camel case.
+// elementName returns the name of a field's element. EC2's are in lower camel case.
 func (e *xmlEncoder) elementName(owner reflect.Type, field string) string {
 	names := outputNames[e.service]
 	switch {
@@ -119,7 +119,7 @@ func (e *xmlEncoder) members(v reflect.Value) {
 		switch value.Kind() {
 		case reflect.Slice:
 			e.list(name, itemNames[v.Type().Name()+"."+field], value)
-		case reflect.Map: // the attributes of SQS
+		case reflect.Map: // SQS's attributes
 			for _, k := range slices.Sorted(maps.Keys(value.Interface().(map[string]string))) {
 				_, _ = fmt.Fprintf(e, "<%s><Name>%s</Name><Value>%s</Value></%s>",
 					name, escape(k), escape(value.MapIndex(reflect.ValueOf(k)).String()), name)
@@ -130,7 +130,7 @@ func (e *xmlEncoder) members(v reflect.Value) {
 	}
 }
 
-// list writes a list: EC2 wraps items, IAM and STS wrap members, SQS repeats the element.
+// list writes a list. EC2 wraps items and most services wrap members, but SQS repeats the element.
 func (e *xmlEncoder) list(name, item string, v reflect.Value) {
 	switch {
 	case item != "":
@@ -167,8 +167,8 @@ func isStruct(v reflect.Value) bool {
 	return v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[time.Time]()
 }
 
-// outputFields yields the fields of an SDK structure that are set: a nil pointer, list or map and the empty string of
-// an enumeration are not.
+// outputFields yields the fields of an SDK structure that are set, skipping nil pointers, lists and maps, and empty
+// strings of an enumeration.
 func outputFields(v reflect.Value) func(yield func(string, reflect.Value) bool) {
 	return func(yield func(string, reflect.Value) bool) {
 		for i := range v.NumField() {
@@ -189,7 +189,7 @@ func outputFields(v reflect.Value) func(yield func(string, reflect.Value) bool) 
 	}
 }
 
-// scalar returns a value as the query services write it and as filters compare it.
+// scalar formats a value as the query services write it and as filters compare it.
 func scalar(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Time:
@@ -200,10 +200,10 @@ func scalar(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// stamp returns a time as the XML services write it.
+// stamp formats a time as the XML services do.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// namespaces of the query services' answers.
+// namespaces are the XML namespaces of the query services' responses.
 var namespaces = map[string]string{
 	serviceEC2: "http://ec2.amazonaws.com/doc/2016-11-15/",
 	serviceIAM: "https://iam.amazonaws.com/doc/2010-05-08/",
@@ -214,8 +214,8 @@ var namespaces = map[string]string{
 	serviceScaling: "http://autoscaling.amazonaws.com/doc/2011-01-01/",
 }
 
-// writeXML answers a call of a query protocol. EC2 puts the members into the response, and true if the call has none;
-// the others put them into a result within it.
+// writeXML writes the response of a query protocol call. EC2 puts the members directly into the response, or true if
+// the call has none; the other services put them into a result element inside it.
 func writeXML(w http.ResponseWriter, service, action, requestID string, output any) {
 	e, v := &xmlEncoder{service: service}, reflect.ValueOf(output).Elem()
 	e.members(v)
@@ -231,18 +231,19 @@ func writeXML(w http.ResponseWriter, service, action, requestID string, output a
 		id = "<ResponseMetadata><RequestId>" + requestID + "</RequestId></ResponseMetadata>"
 	}
 	header(w, "text/xml;charset=UTF-8", requestID, http.StatusOK)
-	// Nothing can be done for a caller that has gone away.
+	// A write error means that the caller has gone away.
 	_, _ = fmt.Fprintf(w, "%s<%sResponse xmlns=%q>%s%s</%sResponse>",
 		xml.Header, action, namespaces[service], id, inner, action)
 }
 
-// sendsEmpty are the services that send a result even if it is empty.
+// sendsEmpty lists the services that send a result element even if it is empty.
 var sendsEmpty = map[string]bool{serviceELB: true, serviceScaling: true}
 
-// emptyOutput is the number of fields that the SDK gives the output of a call that returns nothing.
+// emptyOutput is the number of fields of an SDK output without members.
 var emptyOutput = reflect.TypeFor[ec2.CreateTagsOutput]().NumField()
 
-// writeJSON answers a call of a JSON protocol. EKS and CloudWatch Logs spell members in lower camel case.
+// writeJSON writes the response of a JSON protocol call. EKS, CloudWatch Logs and ARC spell members in lower camel
+// case.
 func writeJSON(w http.ResponseWriter, service, requestID string, output any) error {
 	name := func(field string) string { return field }
 	if service == serviceEKS || service == serviceLogs || service == serviceARC {
@@ -257,11 +258,11 @@ func writeJSON(w http.ResponseWriter, service, requestID string, output any) err
 	return nil
 }
 
-// jsonOf returns an output as encoding/json can write it.
+// jsonOf converts an output to a value that encoding/json can write.
 func jsonOf(v reflect.Value, name func(field string) string) any {
 	v = reflect.Indirect(v)
 	switch t, isTime := v.Interface().(time.Time); {
-	case isTime: // seconds since 1970, as Smithy's JSON protocols write times
+	case isTime: // seconds since 1970, as in Smithy's JSON protocols
 		return float64(t.UnixMilli()) / 1000
 	case isStruct(v):
 		object := map[string]any{}
@@ -281,6 +282,6 @@ func jsonOf(v reflect.Value, name func(field string) string) any {
 
 func escape(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder does not fail
+	_ = xml.EscapeText(&b, []byte(s)) // a strings.Builder never fails
 	return b.String()
 }

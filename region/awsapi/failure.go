@@ -12,7 +12,7 @@ func failure(status int, code, message string) *region.APIError {
 	return &region.APIError{HTTPStatus: status, Code: code, Message: message}
 }
 
-// statuses maps error codes to their HTTP statuses if these are not 400 Bad Request.
+// statuses maps error codes to their HTTP statuses where these are not 400 Bad Request.
 var statuses = map[string]int{
 	"RequestLimitExceeded":                 http.StatusServiceUnavailable,
 	"Unavailable":                          http.StatusServiceUnavailable,
@@ -44,7 +44,7 @@ var statuses = map[string]int{
 	"InsufficientReservedInstanceCapacity": http.StatusInternalServerError,
 }
 
-// asAPIError returns err with the HTTP status of its code; ok is false for a fault of this program.
+// asAPIError returns err with the HTTP status of its code; ok is false if err is an internal error of this program.
 func asAPIError(err error) (e *region.APIError, ok bool) {
 	if !errors.As(err, &e) {
 		return failure(http.StatusInternalServerError, "InternalError", "An internal error has occurred"), false

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// filter keeps the resources that match every filter. A filter that the kind does not have is an error, as on EC2, so
-// that a misspelt one does not go unnoticed.
+// filter returns the resources that match every filter. A filter that the kind does not have is an error, as on EC2,
+// so that a misspelt one is noticed.
 func (k kind[T]) filter(list []T, filters []types.Filter) ([]T, error) {
 	for _, f := range filters {
 		values := k.valuesOf(aws.ToString(f.Name))
@@ -28,7 +28,8 @@ func (k kind[T]) filter(list []T, filters []types.Filter) ([]T, error) {
 	return list, nil
 }
 
-// valuesOf returns a function that reads from a resource what a filter compares; nil if the kind has no such filter.
+// valuesOf returns a function that reads the values that a filter compares from a resource; nil if the kind has no
+// such filter.
 func (k kind[T]) valuesOf(filter string) func(reflect.Value) []string {
 	if key, ok := strings.CutPrefix(filter, "tag:"); ok {
 		return func(v reflect.Value) []string { return tagValues(v, key) }
@@ -46,7 +47,7 @@ func (k kind[T]) valuesOf(filter string) func(reflect.Value) []string {
 	return nil
 }
 
-// tagValues returns the value of a resource's tag. A TagDescription is its own tag.
+// tagValues returns the value of a resource's tag, if it has it. A TagDescription is its own tag.
 func tagValues(v reflect.Value, key string) []string {
 	var tags []types.Tag
 	switch x := v.Interface().(type) {
@@ -67,8 +68,8 @@ func tagValues(v reflect.Value, key string) []string {
 	return nil
 }
 
-// fieldPath finds the fields of a path such as Placement.AvailabilityZone through pointers and lists. Names are
-// compared without case, and may be the singular of a field's.
+// fieldPath resolves a path such as Placement.AvailabilityZone through pointers and lists to field indexes. Names are
+// case-insensitive and may be the singular of a field's name.
 func fieldPath(t reflect.Type, path string) [][]int {
 	var out [][]int
 	for name := range strings.SplitSeq(path, ".") {
@@ -90,7 +91,7 @@ func fieldPath(t reflect.Type, path string) [][]int {
 	return out
 }
 
-// valuesAt returns what is at the end of a path from v; nothing where a pointer on the way is nil.
+// valuesAt returns the values at the end of a path from v; none where a pointer on the way is nil.
 func valuesAt(v reflect.Value, path [][]int) []string {
 	switch {
 	case v.Kind() == reflect.Pointer && v.IsNil():
@@ -116,8 +117,8 @@ func matches(patterns, values []string) bool {
 	})
 }
 
-// page returns a page of list, in the order of key, and the token of the next one. A token holds the last key of its
-// page, so that resources which come and go between pages neither repeat nor hide others. Size 0 means most.
+// page returns a page of list, sorted by key, and the token of the next one. A token holds the last key of its page,
+// so that resources created or deleted between pages cause neither repeated nor missing entries. Size 0 means most.
 func page[T any](list []T, size, most int, token string, key func(T) string) ([]T, string, error) {
 	if size < 0 || size > most {
 		return nil, "", failure(400, "InvalidParameterValue",

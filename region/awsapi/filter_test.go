@@ -24,7 +24,7 @@ func TestEveryFilterReadsAField(t *testing.T) {
 	filtersRead(t, zones)
 }
 
-// filtersRead applies every filter of a kind to a resource of which nothing is set: one without a field panics.
+// filtersRead applies every filter of a kind to a zero resource: a filter without a matching field panics.
 func filtersRead[T any](t *testing.T, k kind[T]) {
 	t.Helper()
 	var nothing T

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// guard admits only loopback callers that address loopback. It refuses pages of other origins in a browser, names that
-// were rebound to 127.0.0.1, and what another site makes a browser fetch without an Origin, such as an image: the query
+// guard admits only callers that address loopback. It refuses pages of other origins in a browser, names rebound to
+// 127.0.0.1, and requests that another site makes a browser send without an Origin, such as for an image: the query
 // of a GET can carry an action and credentials.
 func guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -34,8 +34,8 @@ func guard(next http.Handler) http.Handler {
 	})
 }
 
-// loopbackHost reports whether host, with or without a port, names loopback. Names below localhost are loopback
-// by RFC 6761, which clients that put the service or queue into the host name rely on.
+// loopbackHost reports whether host, with or without a port, names loopback. By RFC 6761, so do names below
+// localhost, on which clients rely that put the service or queue into the host name.
 func loopbackHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

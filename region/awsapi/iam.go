@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// rolesCreated is the creation date of every role that nobody created.
+// rolesCreated is the creation date of every role that CreateRole did not create.
 var rolesCreated = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // nodeTrust is the trust policy of those roles.
@@ -35,12 +35,12 @@ func roleOf(name string) types.Role {
 	}
 }
 
-// encodedPolicy returns a policy as IAM sends it: URL-encoded (RFC 3986).
+// encodedPolicy encodes a policy as IAM sends it: URL-encoded (RFC 3986).
 func encodedPolicy(document string) *string {
 	return new(strings.ReplaceAll(url.QueryEscape(document), "+", "%20"))
 }
 
-// profileOf returns a profile in IAM's form.
+// profileOf converts a profile to IAM's type.
 func profileOf(p region.InstanceProfile) *types.InstanceProfile {
 	x := &types.InstanceProfile{
 		Path: &p.Path, InstanceProfileName: &p.Name, InstanceProfileId: &p.ID,
@@ -82,7 +82,7 @@ func tagInstanceProfile(c *call, in *iam.TagInstanceProfileInput) (*iam.TagInsta
 		c.region.TagInstanceProfile(*in.InstanceProfileName, tagMap(copyOf[[]ec2types.Tag](in.Tags)))
 }
 
-// maxItems is the largest page of IAM; defaultItems that of a request which names none.
+// maxItems is IAM's maximum page size, defaultItems its default.
 const (
 	maxItems     = 1000
 	defaultItems = 100

@@ -39,7 +39,7 @@ func createRole(c *call, in *iam.CreateRoleInput) (*iam.CreateRoleOutput, error)
 	return &iam.CreateRoleOutput{Role: new(createdRole(p))}, err
 }
 
-// getUser answers about the caller if the call names nobody.
+// getUser returns the caller if the call names no user.
 func getUser(c *call, in *iam.GetUserInput) (*iam.GetUserOutput, error) {
 	name := aws.ToString(in.UserName)
 	if name == "" {
@@ -52,7 +52,7 @@ func getUser(c *call, in *iam.GetUserInput) (*iam.GetUserOutput, error) {
 	return &iam.GetUserOutput{User: new(createdUser(p))}, err
 }
 
-// principalPage is the page of users or roles that a call asks for.
+// principalPage returns the requested page of users or roles.
 func principalPage(c *call, kind region.PrincipalKind, path, marker *string, items *int32,
 ) ([]region.Principal, *string, error) {
 	size := defaultItems
@@ -73,7 +73,7 @@ func listUsers(c *call, in *iam.ListUsersInput) (*iam.ListUsersOutput, error) {
 	return out, err
 }
 
-// listRoles lists the roles that somebody created.
+// listRoles lists the roles that were created.
 func listRoles(c *call, in *iam.ListRolesInput) (*iam.ListRolesOutput, error) {
 	list, next, err := principalPage(c, region.RolePrincipal, in.PathPrefix, in.Marker, in.MaxItems)
 	out := &iam.ListRolesOutput{Roles: []types.Role{}, IsTruncated: next != nil, Marker: next}
@@ -107,7 +107,7 @@ func putRolePolicy(c *call, in *iam.PutRolePolicyInput) (*iam.PutRolePolicyOutpu
 		c.region.PutPolicy(region.RolePrincipal, *in.RoleName, *in.PolicyName, *in.PolicyDocument)
 }
 
-// inlinePolicy finds an inline policy, in the form in which IAM sends it.
+// inlinePolicy returns an inline policy, encoded as IAM sends it.
 func inlinePolicy(c *call, kind region.PrincipalKind, name, policy string) (*string, error) {
 	p, err := c.region.Principal(kind, name)
 	if err != nil {
@@ -130,13 +130,13 @@ func getRolePolicy(c *call, in *iam.GetRolePolicyInput) (*iam.GetRolePolicyOutpu
 	return &iam.GetRolePolicyOutput{RoleName: in.RoleName, PolicyName: in.PolicyName, PolicyDocument: text}, err
 }
 
-// listUserPolicies has one page, as a user's policies are short in sum.
+// listUserPolicies returns a single page, as the total size of a user's policies is limited.
 func listUserPolicies(c *call, in *iam.ListUserPoliciesInput) (*iam.ListUserPoliciesOutput, error) {
 	p, err := c.region.Principal(region.UserPrincipal, *in.UserName)
 	return &iam.ListUserPoliciesOutput{PolicyNames: sortedNames(p.Policies)}, err
 }
 
-// listRolePolicies has one page, too.
+// listRolePolicies returns a single page too.
 func listRolePolicies(c *call, in *iam.ListRolePoliciesInput) (*iam.ListRolePoliciesOutput, error) {
 	p, err := c.region.Principal(region.RolePrincipal, *in.RoleName)
 	return &iam.ListRolePoliciesOutput{PolicyNames: sortedNames(p.Policies)}, err
@@ -154,7 +154,7 @@ func deleteRolePolicy(c *call, in *iam.DeleteRolePolicyInput) (*iam.DeleteRolePo
 	return &iam.DeleteRolePolicyOutput{}, c.region.DeletePolicy(region.RolePrincipal, *in.RoleName, *in.PolicyName)
 }
 
-// keyOwner is the user that a call about access keys names: the caller if none.
+// keyOwner returns the user that a call about access keys names, by default the caller.
 func keyOwner(c *call, name *string) string {
 	if name == nil && c.caller.Principal != nil {
 		return c.caller.Principal.Name

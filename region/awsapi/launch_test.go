@@ -62,7 +62,7 @@ func tags(key, value string) []ec2types.Tag {
 	return []ec2types.Tag{{Key: aws.String(key), Value: aws.String(value)}}
 }
 
-// fleet asks for on-demand instances of either type in the first zone, the first type before the second.
+// fleet requests instances of the given on-demand types in the first zone, in order of preference.
 func (b buyer) fleet(token string, types ...string) *ec2.CreateFleetInput {
 	in := &ec2.CreateFleetInput{
 		Type: "instant", ClientToken: aws.String(token),
@@ -89,7 +89,7 @@ func (b buyer) fleet(token string, types ...string) *ec2.CreateFleetInput {
 	return in
 }
 
-// buy launches one instance and is its id.
+// buy launches one instance and returns its ID.
 func (b buyer) buy(t *testing.T, in *ec2.CreateFleetInput) string {
 	t.Helper()
 	out, err := b.CreateFleet(t.Context(), in)
@@ -99,7 +99,7 @@ func (b buyer) buy(t *testing.T, in *ec2.CreateFleetInput) string {
 	return out.Instances[0].InstanceIds[0]
 }
 
-// claimed is the one instance with the tag of a claim.
+// claimed returns the only instance with the tag of a NodeClaim.
 func (b buyer) claimed(t *testing.T, claim string) ec2types.Instance {
 	t.Helper()
 	out, err := b.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
@@ -136,7 +136,7 @@ func TestAnInstanceIsLaunchedSeenAndTerminated(t *testing.T) {
 	}
 }
 
-// A KMS key that is disabled ends the instance as soon as it starts, and EC2 says why.
+// A disabled KMS key ends the instance as soon as it starts, and EC2 reports why.
 func TestAnInstanceWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
 	b := newBuyer(t)
 	const key = "1234abcd-12ab-34cd-56ef-1234567890ab"
@@ -281,6 +281,34 @@ func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{UserData: aws.String("%%%")},
 	})
 	wantCode(t, err, "InvalidUserData.Malformed")
+}
+
+func TestAVersionReadsBackWithWhatItInherits(t *testing.T) {
+	b := newBuyer(t)
+	_, err := b.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateName: aws.String("story"), SourceVersion: aws.String("1"),
+		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+			KeyName:         aws.String("admin"),
+			MetadataOptions: &ec2types.LaunchTemplateInstanceMetadataOptionsRequest{HttpTokens: "optional"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := b.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateName: aws.String("story"), Versions: []string{"2"},
+	})
+	if err != nil || len(out.LaunchTemplateVersions) != 1 {
+		t.Fatalf("versions: %+v, %v", out, err)
+	}
+	d := out.LaunchTemplateVersions[0].LaunchTemplateData
+	if aws.ToString(d.KeyName) != "admin" || d.MetadataOptions.HttpTokens != "optional" ||
+		d.MetadataOptions.HttpPutResponseHopLimit != nil || *d.ImageId != b.image {
+		t.Errorf("it reads %+v", d)
+	}
+	if m := d.BlockDeviceMappings; len(m) != 1 || *m[0].DeviceName != "/dev/xvda" || *m[0].Ebs.VolumeSize != 20 {
+		t.Errorf("block devices %+v, want the inherited one", m)
+	}
 }
 
 func TestRunInstancesTakesGroupsOfItsInterface(t *testing.T) {

@@ -13,15 +13,15 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// accessRule lists what calls of one action need to be allowed.
+// accessRule returns the accesses that calls of one action need.
 type accessRule func(c authorizer, in any) []access
 
-// rule makes an accessRule of a function of the action's own input.
+// rule turns a function of an action's own input into an accessRule.
 func rule[In any](f func(authorizer, *In) []access) accessRule {
 	return func(c authorizer, in any) []access { return f(c, in.(*In)) }
 }
 
-// accessRules are those of actions that create something, or that need more than themselves.
+// accessRules are the rules of actions that create something or need additional permissions.
 var accessRules = map[string]map[string]accessRule{
 	serviceEC2: {
 		"CreateFleet":               rule(fleetAccess),
@@ -41,8 +41,8 @@ var accessRules = map[string]map[string]accessRule{
 	},
 }
 
-// create is the access to a new EC2 resource with tags, and to the tagging that is part of its creation (EC2 user
-// guide, "Grant permission to tag Amazon EC2 resources during creation").
+// create returns the accesses for creating an EC2 resource with tags: the action itself and, with tags, the tagging
+// on creation (EC2 user guide, "Grant permission to tag Amazon EC2 resources during creation").
 func (c authorizer) create(action, kind string, tags map[string]string) []access {
 	arn := c.arn("ec2", kind+"/*")
 	out := []access{{action: "ec2:" + action, resource: arn, given: tags}}
@@ -54,15 +54,15 @@ func (c authorizer) create(action, kind string, tags map[string]string) []access
 	return out
 }
 
-// uses is the access to an existing EC2 resource.
+// uses returns the access to an existing EC2 resource.
 func (c authorizer) uses(action, id string) access {
 	arn, tags := ec2Resource(c, id, nil)
 	return access{action: "ec2:" + action, resource: arn, tags: tags}
 }
 
-// fleetAccess is what CreateFleet itself needs: the fleet, what it tags, its templates and what its overrides name
-// (Service Authorization Reference, CreateFleet). That the fleet may launch is a matter of launchAccess: if not, EC2
-// answers with errors in the fleet.
+// fleetAccess returns what CreateFleet itself needs: access to the fleet, to what it tags, to its templates and to
+// what its overrides name (Service Authorization Reference, CreateFleet). fleetLaunchAccess covers the launches:
+// without that access, EC2 creates the fleet and reports errors in it.
 func fleetAccess(c authorizer, in *ec2.CreateFleetInput) []access {
 	out := c.create("CreateFleet", "fleet", tagsFor(types.ResourceTypeFleet, in.TagSpecifications))
 	for _, s := range in.TagSpecifications {
@@ -89,15 +89,15 @@ func fleetAccess(c authorizer, in *ec2.CreateFleetInput) []access {
 	return out
 }
 
-// launched is what one launch puts together.
+// launched describes the resources involved in a launch.
 type launched struct {
 	template     *region.LaunchTemplate
-	data         region.TemplateData // of the template's version, or of the call
+	data         region.TemplateData // of the call and of the template's version; tags only of the latter
 	image        string
 	subnets      []string
 	spot         bool
-	given        map[types.ResourceType]map[string]string // tags of the call, by resource
-	createAction string                                   // the call
+	given        map[types.ResourceType]map[string]string // tags in the call, by resource type
+	createAction string                                   // name of the call
 }
 
 func givenTags(specifications []types.TagSpecification) map[types.ResourceType]map[string]string {
@@ -108,7 +108,7 @@ func givenTags(specifications []types.TagSpecification) map[types.ResourceType]m
 	return out
 }
 
-// launchAccess is what launching instances needs (EC2 user guide, "Example policies … RunInstances").
+// launchAccess returns the accesses for launching instances (EC2 user guide, "Example policies … RunInstances").
 func (c authorizer) launchAccess(l launched) []access {
 	var out []access
 	kinds := []types.ResourceType{
@@ -149,7 +149,7 @@ func (c authorizer) launchAccess(l launched) []access {
 	return out
 }
 
-// passRole is the access that giving a role to EC2 needs (IAM user guide, "Grant a user permissions to pass a role to
+// passRole returns the access for passing a role to EC2 (IAM user guide, "Grant a user permissions to pass a role to
 // an AWS service").
 func (c authorizer) passRole(role string) access {
 	arn, tags := iamPrincipal(region.RolePrincipal)(c, role, nil)
@@ -159,7 +159,7 @@ func (c authorizer) passRole(role string) access {
 	}
 }
 
-// fleetLaunchAccess is what the instances of a fleet need.
+// fleetLaunchAccess returns the accesses for launching the instances of a fleet.
 func (c authorizer) fleetLaunchAccess(in *ec2.CreateFleetInput) []access {
 	var out []access
 	target := in.TargetCapacitySpecification
@@ -183,7 +183,8 @@ func (c authorizer) fleetLaunchAccess(in *ec2.CreateFleetInput) []access {
 	return out
 }
 
-// fromTemplate is launchAccess with what a version of a template adds; the call itself says if there is none.
+// fromTemplate is launchAccess with the data of a template version added where the call sets none. If there is no such
+// version, it returns nil: the call itself will fail.
 func (c authorizer) fromTemplate(l launched, id, name, version *string) []access {
 	t, err := c.region.LaunchTemplate(aws.ToString(id), aws.ToString(name))
 	if err != nil {
@@ -193,25 +194,18 @@ func (c authorizer) fromTemplate(l launched, id, name, version *string) []access
 	if err != nil {
 		return nil
 	}
-	data := t.Versions[n[0]-1]
-	l.template, l.data = &t, data
-	if l.image == "" {
-		l.image = data.ImageID
-	}
+	l.template, l.data = &t, l.data.Over(t.Versions[n[0]-1])
+	l.image = cmp.Or(l.image, l.data.ImageID)
 	return c.launchAccess(l)
 }
 
 func runAccess(c authorizer, in *ec2.RunInstancesInput) []access {
+	data, _ := templateData(copyOf[types.RequestLaunchTemplateData](in)) // the call itself reports its errors
+	data.Tags = nil                                                      // given has them
 	l := launched{
 		image: aws.ToString(in.ImageId), createAction: "RunInstances", given: givenTags(in.TagSpecifications),
 		spot: in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == types.MarketTypeSpot,
-		data: region.TemplateData{SecurityGroupIDs: in.SecurityGroupIds}, subnets: []string{aws.ToString(in.SubnetId)},
-	}
-	if c := in.CapacityReservationSpecification; c != nil && c.CapacityReservationTarget != nil {
-		l.data.Reservation.Target = aws.ToString(c.CapacityReservationTarget.CapacityReservationId)
-	}
-	if in.IamInstanceProfile != nil {
-		l.data.InstanceProfile = aws.ToString(in.IamInstanceProfile.Name)
+		data: data, subnets: []string{aws.ToString(in.SubnetId)},
 	}
 	if t := in.LaunchTemplate; t != nil {
 		return c.fromTemplate(l, t.LaunchTemplateId, t.LaunchTemplateName, t.Version)
@@ -259,8 +253,9 @@ func subnetAccess(c authorizer, in *ec2.CreateSubnetInput) []access {
 		c.uses("CreateSubnet", aws.ToString(in.VpcId)))
 }
 
-// profileAccess: a profile that is created with tags is tagged by the caller, too, and has them then (Service
-// Authorization Reference, CreateInstanceProfile, dependent actions).
+// profileAccess returns the accesses for creating an instance profile. If the call gives it tags, the caller also
+// needs to tag it, and the tags already apply to that access (Service Authorization Reference, CreateInstanceProfile,
+// dependent actions).
 func profileAccess(c authorizer, in *iam.CreateInstanceProfileInput) []access {
 	a := access{
 		action: "iam:CreateInstanceProfile", given: tagsIn(in),
@@ -274,7 +269,7 @@ func profileAccess(c authorizer, in *iam.CreateInstanceProfileInput) []access {
 	return []access{a, tag}
 }
 
-// profileRoleAccess: the role is passed to EC2 with the profile.
+// profileRoleAccess includes PassRole, as adding a role to a profile passes it to EC2.
 func profileRoleAccess(c authorizer, in *iam.AddRoleToInstanceProfileInput) []access {
 	arn, tags := instanceProfileResource(c, aws.ToString(in.InstanceProfileName), in)
 	return []access{{action: c.actionName(), resource: arn, tags: tags}, c.passRole(aws.ToString(in.RoleName))}

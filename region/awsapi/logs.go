@@ -22,12 +22,12 @@ func invalidLimit(n, most int) error {
 		"have value from 1 to %d", n, most)
 }
 
-// logGroupARN is the form of a group's ARN without the ":*" that IAM policies add.
+// logGroupARN returns a group's ARN without the ":*" that IAM policies add.
 func (c *call) logGroupARN(name string) string {
 	return "arn:aws:logs:" + c.region.Name() + ":" + region.AccountID + ":log-group:" + name
 }
 
-// logGroupOf returns the name of the group that a request gives by name or by name or ARN.
+// logGroupOf returns the name of a group that a request identifies by name, or by identifier, a name or an ARN.
 func (c *call) logGroupOf(name, identifier *string) (string, error) {
 	switch {
 	case name != nil && identifier != nil:
@@ -60,7 +60,7 @@ func putRetentionPolicy(
 ) (*cloudwatchlogs.PutRetentionPolicyOutput, error) {
 	days := int(aws.ToInt32(in.RetentionInDays))
 	if days == 0 {
-		days = -1 // no number of days: 0 would be no retention
+		days = -1 // invalid, where 0 would mean no retention
 	}
 	return &cloudwatchlogs.PutRetentionPolicyOutput{}, c.region.SetLogRetention(aws.ToString(in.LogGroupName), days)
 }
@@ -85,10 +85,10 @@ func deleteLogStream(
 		c.region.DeleteLogStream(aws.ToString(in.LogGroupName), aws.ToString(in.LogStreamName))
 }
 
-// maxLogPage is the largest page of groups and streams, and that of a request which names none.
+// maxLogPage is the maximum and default page size for groups and streams.
 const maxLogPage = 50
 
-// logPage returns a page of a list that is in order, after the item whose key is the token.
+// logPage returns a page of a sorted list, after the item whose key is the token.
 func logPage[T any](list []T, limit *int32, token *string, key func(T) string) ([]T, *string, error) {
 	size := int(aws.ToInt32(limit))
 	if limit == nil {

@@ -21,7 +21,7 @@ func putLogEvents(c *call, in *cloudwatchlogs.PutLogEventsInput) (*cloudwatchlog
 	if err != nil {
 		return nil, err
 	}
-	out := &cloudwatchlogs.PutLogEventsOutput{NextSequenceToken: new(strings.Repeat("0", 56))} // has no meaning since 2023
+	out := &cloudwatchlogs.PutLogEventsOutput{NextSequenceToken: new(strings.Repeat("0", 56))} // meaningless since 2023
 	if r != (region.Rejected{}) {
 		out.RejectedLogEventsInfo = &types.RejectedLogEventsInfo{
 			TooNewLogEventStartIndex: index(r.TooNewFrom), TooOldLogEventEndIndex: index(r.TooOldTo),
@@ -44,7 +44,7 @@ const (
 	maxPageBytes  = 1 << 20
 )
 
-// eventID is the place of an event as 56 digits: in IDs, and after f/ or b/ in tokens.
+// eventID formats the position of an event as 56 digits, for IDs and, after f/ or b/, for tokens.
 func eventID(at region.LogEventAt) string {
 	return fmt.Sprintf("%020d%020d%016d", at.Timestamp, at.Sequence, at.Index)
 }
@@ -59,7 +59,7 @@ func parseEventID(s string) (at region.LogEventAt, err error) {
 	return at, nil
 }
 
-// eventLimit returns how many events a page may have.
+// eventLimit returns the maximum number of events on a page.
 func eventLimit(limit *int32) (int, error) {
 	n := int(aws.ToInt32(limit))
 	switch {
@@ -71,7 +71,7 @@ func eventLimit(limit *int32) (int, error) {
 	return n, nil
 }
 
-// upTo returns how many of the events, in an order, fit into a page; at least one, if there is one.
+// upTo returns how many of the events, in the given order, fit on a page; at least one if there is one.
 func upTo(limit int, events func(yield func(int, region.LogEvent) bool)) (n int) {
 	bytes := 0
 	for _, e := range events {
@@ -83,7 +83,7 @@ func upTo(limit int, events func(yield func(int, region.LogEvent) bool)) (n int)
 	return n
 }
 
-// getLogEvents answers with a page and the tokens of the pages after and before it, which may have no events yet.
+// getLogEvents returns a page of events and the tokens of the next and previous pages, which may still be empty.
 func getLogEvents(c *call, in *cloudwatchlogs.GetLogEventsInput) (*cloudwatchlogs.GetLogEventsOutput, error) {
 	group, err := c.logGroupOf(in.LogGroupName, in.LogGroupIdentifier)
 	if err != nil {
@@ -123,7 +123,7 @@ func getLogEvents(c *call, in *cloudwatchlogs.GetLogEventsInput) (*cloudwatchlog
 	return out, nil
 }
 
-// turnPage returns the events of a page, and where it begins and ends.
+// turnPage returns the events of a page, and the positions of its first and last event.
 func turnPage(
 	events []region.LogEvent, limit int, token string, fromHead bool,
 ) (found []region.LogEvent, first, last region.LogEventAt, err error) {
@@ -159,7 +159,7 @@ func turnPage(
 	return events, first, last, nil
 }
 
-// maxStreamNames is how many streams FilterLogEvents may name.
+// maxStreamNames is the maximum number of streams that FilterLogEvents accepts.
 const maxStreamNames = 100
 
 func filterLogEvents(

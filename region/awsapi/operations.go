@@ -1,6 +1,6 @@
 package awsapi
 
-// operations holds what each service answers, by action. The refusal of any other service or action names it.
+// operations lists the operations of each service, by action. The error for any other service or action names it.
 var operations = map[string]map[string]operation{
 	serviceEC2: {
 		"AssignPrivateIpAddresses":                 op(assignPrivateIPAddresses),

@@ -13,8 +13,8 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// product returns the family and the attributes of a type in EC2's price list, on demand, for Linux (names as in the
-// list's AmazonEC2 offers).
+// product returns the product family and the attributes of a type in EC2's price list, on demand, for Linux (names as
+// in the list's AmazonEC2 offers).
 func product(t *catalog.Type, region string) (family string, attributes map[string]string) {
 	family, tenancy, current := "Compute Instance", "Shared", "No"
 	if t.BareMetal {
@@ -34,7 +34,7 @@ func product(t *catalog.Type, region string) (family string, attributes map[stri
 	}
 }
 
-// passes reports whether a product passes every filter. Field names are compared without case, as the service does.
+// passes reports whether a product matches every filter. Field names are case-insensitive, as in the service.
 func passes(family string, attributes map[string]string, filters []types.Filter) (bool, error) {
 	known := map[string]string{"productfamily": family}
 	for k, v := range attributes {
@@ -52,7 +52,7 @@ func passes(family string, attributes map[string]string, filters []types.Filter)
 	return true, nil
 }
 
-// document returns a product as the price list writes it: JSON within a JSON string.
+// document returns a product as in the price list: JSON inside a JSON string.
 func document(o *catalog.Offer, family string, attributes map[string]string) (string, error) {
 	type object = map[string]any
 	dollars := float64(o.OnDemand) / 1e6
@@ -77,7 +77,7 @@ func document(o *catalog.Offer, family string, attributes map[string]string) (st
 	return string(b), nil
 }
 
-// getProducts answers with one page of EC2's on-demand prices.
+// getProducts returns one page of EC2's on-demand prices.
 func getProducts(c *call, in *pricing.GetProductsInput) (*pricing.GetProductsOutput, error) {
 	if code := aws.ToString(in.ServiceCode); code != "AmazonEC2" {
 		return nil, failure(400, "InvalidParameterException",

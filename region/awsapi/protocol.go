@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// protocol is how a service's requests and answers look (Smithy's names: awsQuery and ec2Query, awsJson1_0 and
+// protocol is the format of a service's requests and responses (Smithy's names: awsQuery and ec2Query, awsJson1_0 and
 // awsJson1_1, restJson1, restXml, rpcv2Cbor).
 type protocol int
 
@@ -24,14 +24,14 @@ const (
 	protocolCBOR
 )
 
-// restXML lists the services that answer in XML although their requests are no forms.
+// restXML lists the services that respond in XML although their requests are not forms.
 var restXML = map[string]bool{
 	"s3": true, "s3express": true, "s3-object-lambda": true, "s3-outposts": true,
 	"route53": true, "cloudfront": true,
 }
 
-// protocolOf returns the protocol of a request, even to a service that the region lacks: its client must be able to
-// read the refusal. values are the parameters of the URL and of a form.
+// protocolOf returns the protocol of a request, even to a service that the region does not serve: the client must be
+// able to read the error. values are the parameters of the URL and of a form.
 func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	switch {
 	case req.Header.Get("Smithy-Protocol") == "rpc-v2-cbor":
@@ -47,8 +47,8 @@ func protocolOf(service string, req *http.Request, values url.Values) protocol {
 	return protocolREST
 }
 
-// restRequests read the operation of a service's REST requests, and the members of its input that are in the path and
-// in the query.
+// restRequests derive the operation of a service's REST request, and the members of its input that are in the path
+// and the query.
 var restRequests = map[string]func(*http.Request) (action string, members url.Values){
 	serviceEKS: eksRequest, serviceARC: arcRequest,
 }
@@ -69,10 +69,10 @@ func actionOf(p protocol, service string, req *http.Request, values url.Values) 
 			return action
 		}
 	}
-	return req.Method + " " + req.URL.Path // REST does not name the action
+	return req.Method + " " + req.URL.Path // REST requests do not name the action
 }
 
-// unserved returns the refusal of an action that the region lacks.
+// unserved returns the error for an action that the region does not serve.
 func unserved(c *call) *region.APIError {
 	e := failure(http.StatusBadRequest, "UnknownOperationException",
 		"The simulated region does not serve "+c.action+" of "+c.service)
@@ -91,20 +91,20 @@ func unserved(c *call) *region.APIError {
 	return e
 }
 
-// cborText encodes a text string of RFC 8949, section 3.1: major type 3 and a length of four bytes.
+// cborText encodes a text string as in RFC 8949, section 3.1: major type 3 and a length of four bytes.
 func cborText(s string) string {
 	n := len(s)
 	return string([]byte{0x7a, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}) + s
 }
 
-// writeCBORError writes a failure in the form of Smithy's RPC v2 CBOR: a map of two texts.
+// writeCBORError writes an error as in Smithy's RPC v2 CBOR: a map of two texts.
 func writeCBORError(w http.ResponseWriter, requestID string, e *region.APIError) {
 	w.Header().Set("Smithy-Protocol", "rpc-v2-cbor")
 	header(w, "application/cbor", requestID, e.HTTPStatus)
 	_, _ = w.Write([]byte("\xa2" + cborText("__type") + cborText(e.Code) + cborText("message") + cborText(e.Message)))
 }
 
-// jsonContent is the content type of each JSON service's answers.
+// jsonContent is the content type of each JSON service's responses.
 var jsonContent = map[string]string{
 	serviceSSM:     "application/x-amz-json-1.1",
 	servicePricing: "application/x-amz-json-1.1",
@@ -114,7 +114,7 @@ var jsonContent = map[string]string{
 	serviceLogs:    "application/x-amz-json-1.1",
 }
 
-// queryCodes are the codes SQS had before it spoke JSON; clients still compare them.
+// queryCodes maps SQS's error codes to those from before it spoke JSON; clients still compare the old ones.
 var queryCodes = map[string]string{
 	"QueueDoesNotExist":            "AWS.SimpleQueueService.NonExistentQueue",
 	"ReceiptHandleIsInvalid":       "ReceiptHandleIsInvalid",
@@ -140,7 +140,7 @@ func writeJSONError(w http.ResponseWriter, service, requestID string, e *region.
 	_, _ = w.Write(body)
 }
 
-// writeXMLError writes a failure in the form of the service.
+// writeXMLError writes an error in the service's format.
 func writeXMLError(w http.ResponseWriter, service, requestID string, e *region.APIError) {
 	header(w, "text/xml;charset=UTF-8", requestID, e.HTTPStatus)
 	fault := "<Code>" + escape(e.Code) + "</Code><Message>" + escape(e.Message) + "</Message>"

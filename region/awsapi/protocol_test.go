@@ -2,9 +2,11 @@ package awsapi
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -13,7 +15,7 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// refused is the code of a refusal that a client could read, which must name the action.
+// refused returns the code of an error that the client could parse, whose message must name the action.
 func refused(t *testing.T, err error, action string) string {
 	t.Helper()
 	var e smithy.APIError
@@ -39,7 +41,7 @@ func TestAnActionThatIsNotServedIsRefusedByNameInTheProtocolOfItsService(t *test
 	}
 }
 
-// Clients of services that the region does not have are not among our dependencies: their requests are written out.
+// Clients of services that the region does not serve are not among our dependencies, so the requests are written out.
 func TestAServiceThatIsNotServedAnswersInItsProtocol(t *testing.T) {
 	const query = "application/x-www-form-urlencoded; charset=utf-8"
 	at := serve(t)
@@ -113,7 +115,48 @@ func TestActionsOfEKSHaveTheNamesOfItsReference(t *testing.T) {
 	}
 }
 
-// send makes a request and reads its answer.
+// The region keeps what it logs and stores of a request, not the whole body.
+func TestTheLogOfCallsDoesNotKeepBodies(t *testing.T) {
+	p := newPlace(t)
+	const n = 40
+	padding := strings.Repeat("x", maxBody-1024)
+	authorization := func(service string) string {
+		return "AWS4-HMAC-SHA256 Credential=a/20260101/us-west-2/" + service + "/aws4_request"
+	}
+	image := p.region.Images()[0].ID
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range n {
+		status, _, body := send(t, p.url, "POST",
+			fmt.Sprintf("Action=RunInstances&Version=2016-11-15&ClientToken=t%d&ImageId=%s&InstanceType=m5.large&MinCount=1"+
+				"&MaxCount=1&TagSpecification.1.ResourceType=instance&TagSpecification.1.Tag.1.Key=n"+
+				"&TagSpecification.1.Tag.1.Value=v&Unknown=%s", i, image, padding),
+			map[string]string{
+				"Authorization": authorization("ec2"), "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
+			})
+		if status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+		if status, _, body = send(t, p.url, "POST", `{"QueueName":"`+padding+`"}`, map[string]string{
+			"Authorization": authorization("sqs"), "X-Amz-Target": "AmazonSQS.GetQueueUrl",
+		}); status != http.StatusBadRequest {
+			t.Fatal(status, body)
+		}
+	}
+	if grown := heap() - before; grown > n<<19 {
+		t.Errorf("%d calls with bodies of 1 MiB left %d MiB", 2*n, grown>>20)
+	}
+	if made := p.region.Counters(); made["RunInstances"] != n || made["GetQueueUrl"] != n {
+		t.Errorf("the calls are logged as %v", made)
+	}
+}
+
+// send sends a request and reads the response.
 func send(t *testing.T, url, method, body string, headers map[string]string) (int, http.Header, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))

@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// place is a fresh us-west-2 in memory on virtual time, with cluster nodeless, and its HTTP face.
+// place is a fresh us-west-2 in memory on virtual time, with cluster nodeless, and its HTTP endpoint.
 type place struct {
 	region     *region.Region
 	clock      *clock.Virtual
@@ -54,13 +54,13 @@ func newPlace(t *testing.T) place {
 // adminToken opens /_nodeless/ of a place; testdata/boto3_story.py sends it too.
 const adminToken = "token-of-the-tests"
 
-// testRegion is a fresh us-west-2 on virtual time.
+// testRegion returns a fresh us-west-2 on virtual time.
 func testRegion(t *testing.T) *region.Region {
 	t.Helper()
 	return newPlace(t).region
 }
 
-// serve is the address of a fresh region's face.
+// serve returns the URL of a fresh region's endpoint.
 func serve(t *testing.T) string {
 	t.Helper()
 	return newPlace(t).url

@@ -1,6 +1,6 @@
 package awsapi
 
-// required lists the parameters that inputs and structures inside them cannot do without.
+// required lists the required parameters of inputs and of structures inside them.
 var required = map[string][]string{
 	"Filter":                             {"Name"},
 	"Tag":                                {"Key"},

@@ -10,14 +10,14 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// resourceField is a member of inputs that names a resource, and how its ARN and tags are found.
+// resourceField is an input member that names a resource, with a function that returns the resource's ARN and tags.
 type resourceField struct {
 	field    string
 	resource func(c authorizer, value string, in any) (arn string, tags map[string]string)
 }
 
-// resourceFields are the members by which each service's calls name what they act on (Service Authorization Reference,
-// "Resource types"). What several members name, every one of them needs to be allowed.
+// resourceFields are the members by which each service's calls name the resources that they act on (Service
+// Authorization Reference, "Resource types"). If several members name resources, the call needs access to every one.
 var resourceFields = map[string][]resourceField{
 	serviceEC2: {
 		{"InstanceId", ec2Resource},
@@ -59,7 +59,7 @@ var resourceFields = map[string][]resourceField{
 	serviceARC:  {{"ResourceIdentifier", asGiven}},
 }
 
-// fieldTexts returns the texts in a member of an input; the IDs of resources, if it is a list of tags.
+// fieldTexts returns the strings in a member of an input; for a list of tags, the resource IDs.
 func fieldTexts(in any, field string) []string {
 	v := reflect.ValueOf(in).Elem().FieldByName(field)
 	if !v.IsValid() {
@@ -78,7 +78,7 @@ func fieldTexts(in any, field string) []string {
 	}
 	var out []string
 	for i := range v.Len() {
-		if id := v.Index(i).FieldByName("ResourceId"); id.IsValid() { // of a tag of EC2 Auto Scaling
+		if id := v.Index(i).FieldByName("ResourceId"); id.IsValid() { // of an EC2 Auto Scaling tag
 			if x, ok := id.Interface().(*string); ok && !slices.Contains(out, aws.ToString(x)) {
 				out = append(out, aws.ToString(x))
 			}
@@ -87,7 +87,7 @@ func fieldTexts(in any, field string) []string {
 	return out
 }
 
-// tagsIn returns the tags that an input gives to what it names: its member Tags or TagKeys.
+// tagsIn returns the tags in an input, from its member Tags or TagKeys.
 func tagsIn(in any) map[string]string {
 	out := map[string]string{}
 	v := reflect.ValueOf(in).Elem()
@@ -115,12 +115,12 @@ func tagsIn(in any) map[string]string {
 	return out
 }
 
-// arn returns the ARN of something of the account in the region.
+// arn returns the ARN of a resource of the account in the region.
 func (c authorizer) arn(service, what string) string {
 	return "arn:aws:" + service + ":" + c.region.Name() + ":" + region.AccountID + ":" + what
 }
 
-// ec2Kinds are the kinds of resources by the prefixes of their IDs.
+// ec2Kinds maps the prefixes of IDs to kinds of resources.
 var ec2Kinds = map[string]string{
 	"i": "instance", "lt": "launch-template", "subnet": "subnet", "eni": "network-interface", "sg": "security-group",
 	"ami": "image", "vol": "volume", "fleet": "fleet", "sir": "spot-instances-request", "vpc": "vpc",
@@ -155,7 +155,7 @@ func namedTemplate(c authorizer, name string, in any) (string, map[string]string
 		return c.arn("ec2", "launch-template/*"), nil
 	}
 	t, err := c.region.LaunchTemplate("", name)
-	if err != nil { // the call itself says so
+	if err != nil { // the call itself will fail
 		return c.arn("ec2", "launch-template/*"), nil
 	}
 	return ec2Resource(c, t.ID, in)
@@ -199,7 +199,7 @@ func iamPrincipal(kind region.PrincipalKind) func(authorizer, string, any) (stri
 	}
 }
 
-// parameterResource is that of a public parameter, which belongs to no account: the region has no others.
+// parameterResource returns the ARN of a public parameter, which belongs to no account: the region has no others.
 func parameterResource(c authorizer, name string, _ any) (string, map[string]string) {
 	return "arn:aws:ssm:" + c.region.Name() + "::parameter/" + strings.TrimPrefix(name, "/"), nil
 }
@@ -208,7 +208,7 @@ func queueResource(c authorizer, queue string, _ any) (string, map[string]string
 	return c.arn("sqs", queue[strings.LastIndex(queue, "/")+1:]), nil
 }
 
-// eksResource is the node group, profile or add-on of a call, or its cluster.
+// eksResource returns the node group, profile, add-on or access entry of a call, or else its cluster.
 func eksResource(c authorizer, cluster string, in any) (string, map[string]string) {
 	if !strings.HasPrefix(c.action, "Create") && !strings.HasPrefix(c.action, "List") {
 		for _, kind := range []struct{ field, name string }{
@@ -226,7 +226,7 @@ func eksResource(c authorizer, cluster string, in any) (string, map[string]strin
 }
 
 func (c authorizer) ownEKSResource(kind, cluster, name string) (string, map[string]string) {
-	groups, _ := c.region.Nodegroups(cluster) // without a cluster there are none
+	groups, _ := c.region.Nodegroups(cluster) // no cluster, no node groups
 	for _, g := range groups {
 		if kind == "nodegroup" && g.Name == name {
 			return g.ARN, g.Tags
@@ -235,7 +235,7 @@ func (c authorizer) ownEKSResource(kind, cluster, name string) (string, map[stri
 	return *c.eksARN(kind, cluster, name, "*"), nil
 }
 
-// eksTagged is the resource of a call about tags.
+// eksTagged returns the resource of a call about tags.
 func eksTagged(c authorizer, arn string, _ any) (string, map[string]string) {
 	parts := strings.Split(arn, "/")
 	if strings.Contains(arn, ":nodegroup/") && len(parts) > 2 {
@@ -245,11 +245,11 @@ func eksTagged(c authorizer, arn string, _ any) (string, map[string]string) {
 }
 
 func elbResource(c authorizer, arn string, _ any) (string, map[string]string) {
-	tags, _ := c.region.LoadBalancingTags(arn) // what does not exist has none
+	tags, _ := c.region.LoadBalancingTags(arn) // no tags if it does not exist
 	return arn, tags
 }
 
-// newELBResource is what a call is about to create.
+// newELBResource returns the ARN pattern of what a call is about to create.
 func newELBResource(c authorizer, name string, _ any) (string, map[string]string) {
 	if c.action == "CreateTargetGroup" {
 		return c.arn("elasticloadbalancing", "targetgroup/"+name+"/*"), nil

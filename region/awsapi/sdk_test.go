@@ -89,7 +89,7 @@ func TestTheSDKSeesWhereTypesAreOffered(t *testing.T) {
 }
 
 func TestTheSDKReadsThePriceList(t *testing.T) {
-	client := pricing.NewFromConfig(configFor(serve(t), "us-east-1")) // Price List lives there whatever the region
+	client := pricing.NewFromConfig(configFor(serve(t), "us-east-1")) // Price List is served there for all regions
 	out, err := client.GetProducts(t.Context(),
 		&pricing.GetProductsInput{ServiceCode: aws.String("AmazonEC2"), Filters: []pricingtypes.Filter{
 			{Type: "TERM_MATCH", Field: aws.String("instanceType"), Value: aws.String("m5.large")},

@@ -20,29 +20,29 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// maxBody bounds what a request may carry; EC2's own largest requests (2,000 overrides) stay well below. A batch of log
-// events has up to 1 MiB of messages, which JSON may write with six bytes for one.
+// Limits of a request body. EC2's largest requests (2,000 overrides) stay well below maxBody. A batch of log events
+// has up to 1 MiB of messages, in which JSON may encode one byte as six.
 const (
 	maxBody     = 1 << 20
 	maxLogsBody = 7 << 20
 )
 
-// Options configures the HTTP face; the zero value is usable.
+// Options configures the HTTP interface; the zero value is usable.
 type Options struct {
-	// Log receives faults of the simulation itself; nil means slog.Default.
+	// Log receives internal errors of the simulation; nil means slog.Default.
 	Log *slog.Logger
 	// AdminToken is the bearer token of calls below /_nodeless/; "" = all of them are refused.
 	AdminToken string
-	// Credentials are the administrator's. With them, calls need his signature or that of a user or role that IAM made;
-	// without, a key that IAM did not make is the administrator's, whatever its signature.
+	// Credentials are the administrator's. With them, calls must be signed with these or with a key that IAM created;
+	// without, any key that IAM did not create is the administrator's, whatever its signature.
 	Credentials aws.Credentials
-	// Now is the clock by which signatures are fresh; nil means time.Now.
+	// Now is the clock that decides whether signatures are fresh; nil means time.Now.
 	Now func() time.Time
-	// Kubernetes is the cluster behind EKS; without one, EKS refuses what concerns Fargate profiles and add-ons.
+	// Kubernetes is the cluster behind EKS; without it, EKS rejects calls about Fargate profiles and add-ons.
 	Kubernetes Kubernetes
 }
 
-// server translates between wire and region; it has no state.
+// server translates between the wire and the region; it has no state.
 type server struct {
 	region     *region.Region
 	kubernetes *kubernetes
@@ -57,16 +57,16 @@ type call struct {
 	region     *region.Region
 	kubernetes *kubernetes
 	parameters *parameter // query protocols
-	members    url.Values // in the path and the query of REST requests
+	members    url.Values // from the path and the query of a REST request
 	body       []byte     // JSON protocols
-	baseURL    string     // http://host:port the caller used
+	baseURL    string     // http://host:port that the caller used
 	action     string
 	path       string
 	caller     Caller
 	signedFor  string // region
 }
 
-// New returns the region's HTTP face. It keeps no state of its own and is safe for concurrent use.
+// New returns the HTTP handler of a region. It keeps no state of its own and is safe for concurrent use.
 func New(r *region.Region, o Options) http.Handler {
 	s := &server{
 		region: r, kubernetes: &kubernetes{Kubernetes: o.Kubernetes}, log: o.Log,
@@ -84,8 +84,8 @@ func New(r *region.Region, o Options) http.Handler {
 	return guard(s.recoverPanics(mux))
 }
 
-// Serve serves the region on addr (host:port, loopback only; port 0 means a free one) until ctx ends. It passes the
-// address to ready, which may be nil, as soon as it accepts connections.
+// Serve serves the region on addr (host:port, loopback only; port 0 means any free port) until ctx ends. Once it
+// accepts connections, it calls ready, which may be nil, with the address.
 func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready func(net.Addr)) error {
 	if !loopbackHost(addr) {
 		return fmt.Errorf("serve the simulated region on %s: not a loopback address; use 127.0.0.1:PORT", addr)
@@ -94,7 +94,7 @@ func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready 
 	if err != nil {
 		return fmt.Errorf("serve the simulated region on %s: %w; choose another port or stop what holds it", addr, err)
 	}
-	// There is no write deadline, since long polls last 20 s.
+	// No write deadline: long polls last 20 s.
 	h := &http.Server{
 		Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute,
@@ -131,14 +131,14 @@ func (s *server) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// newRequestID returns an ID in the form of AWS's. It affects nothing else.
+// newRequestID returns a random ID formatted like AWS's. Nothing else depends on it.
 func newRequestID() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails since Go 1.24
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// serveAWS finds a request's operation, calls it, and answers in the protocol of its service.
+// serveAWS finds a request's operation, runs it, and responds in the protocol of its service.
 func (s *server) serveAWS(w http.ResponseWriter, req *http.Request) {
 	c, err := s.read(w, req)
 	var output any
@@ -153,22 +153,22 @@ func (s *server) serveAWS(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// address is what an answer needs to know about its request.
+// address is what writing a response requires from its request.
 type address struct {
 	id       string
 	service  string
 	protocol protocol
 }
 
-// addressOf returns the address of a request that may be wrong in every other respect. values are the parameters of
-// its URL and of a form.
+// addressOf returns the address of a request, even if the request is invalid in every other respect. values are the
+// parameters of its URL and of a form.
 func addressOf(req *http.Request, values url.Values) address {
-	sc, _, _ := credentialScope(req) // identify reports what is wrong with it
+	sc, _, _ := credentialScope(req) // identify reports its errors
 	service := cmp.Or(sc.service, guessService(req, values))
 	return address{id: newRequestID(), service: service, protocol: protocolOf(service, req, values)}
 }
 
-// read takes the body and the parameters of a request and determines its action; the call is never nil.
+// read reads the body and parameters of a request and determines its action. The call is never nil.
 func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 	values := req.URL.Query()
 	c := &call{
@@ -192,7 +192,7 @@ func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 		maps.Copy(values, posted)
 		c.address = addressOf(req, values)
 	}
-	if c.service == serviceSQS && values.Get("QueueUrl") == "" { // older clients post to the queue itself
+	if c.service == serviceSQS && values.Get("QueueUrl") == "" { // older clients post to the queue's URL
 		values.Set("QueueUrl", c.baseURL+c.path)
 	}
 	c.parameters = newParameters(values)
@@ -203,7 +203,7 @@ func (s *server) read(w http.ResponseWriter, req *http.Request) (*call, error) {
 	return c, s.identify(c, req)
 }
 
-// identify reports whether the region serves a request's service, for the region it is signed for.
+// identify returns an error unless the region serves the request's service and the request is signed for this region.
 func (s *server) identify(c *call, req *http.Request) error {
 	sc, signed, err := credentialScope(req)
 	switch {
@@ -258,7 +258,7 @@ func (s *server) write(w http.ResponseWriter, c *call, output any) error {
 func (s *server) writeError(w http.ResponseWriter, c *call, err error) {
 	e, ok := asAPIError(err)
 	if c.service == serviceLogs && e.HTTPStatus < 500 {
-		e = failure(http.StatusBadRequest, e.Code, e.Message) // for every code
+		e = failure(http.StatusBadRequest, e.Code, e.Message) // one status for all codes
 	}
 	if !ok {
 		s.log.Error("simulated region: call failed", "service", c.service, "action", c.action, "error", err)
@@ -266,7 +266,7 @@ func (s *server) writeError(w http.ResponseWriter, c *call, err error) {
 	writeFailure(w, c.address, e)
 }
 
-// writeFailure writes a failure in the protocol of the request.
+// writeFailure writes an error in the protocol of the request.
 func writeFailure(w http.ResponseWriter, a address, e *region.APIError) {
 	switch a.protocol {
 	case protocolQuery, protocolRESTXML:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The services behind the one port, by the names SigV4 uses.
+// The services behind the port, by their names in SigV4.
 const (
 	serviceEC2     = "ec2"
 	serviceIAM     = "iam"
@@ -14,7 +14,7 @@ const (
 	serviceSSM     = "ssm"
 	serviceSQS     = "sqs"
 	serviceEKS     = "eks"
-	serviceELB     = "elasticloadbalancing" // version 2 alone
+	serviceELB     = "elasticloadbalancing" // version 2 only
 	serviceLogs    = "logs"
 	servicePricing = "pricing"
 	serviceScaling = "autoscaling"
@@ -24,7 +24,7 @@ const (
 // scope is the region and the service for which a request is signed.
 type scope struct{ region, service string }
 
-// credentialScope reads the scope from Authorization or from the X-Amz-Credential parameter of a presigned URL; found
+// credentialScope reads the scope from Authorization or from the X-Amz-Credential parameter of a presigned URL. found
 // is false if the request is unsigned.
 func credentialScope(req *http.Request) (s scope, found bool, err error) {
 	credential := req.URL.Query().Get("X-Amz-Credential")
@@ -74,8 +74,8 @@ var versions = map[string]string{
 	"2011-01-01": serviceScaling,
 }
 
-// guessService returns the service of a request without a credential, by target, form version, path or host; "" if none
-// of these names one.
+// guessService determines the service of a request without a credential, by target, form version, path or host; "" if
+// none of these tells.
 func guessService(req *http.Request, values url.Values) string {
 	if prefix, _, ok := strings.Cut(req.Header.Get("X-Amz-Target"), "."); ok {
 		return targets[prefix]

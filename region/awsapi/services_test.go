@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// memoryRegion is a region without folder, its clock, and a client's configuration for its face.
+// memoryRegion returns a region without a folder, its clock, and a client configuration for its endpoint.
 func memoryRegion(t *testing.T) (*region.Region, *clock.Virtual, aws.Config) {
 	t.Helper()
 	v := clock.NewVirtual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
@@ -247,7 +247,7 @@ func TestALongPollEndsWithAMessageWithTimeOrWithItsCaller(t *testing.T) {
 	waitFor(t, func() bool { _, waiting := v.Next(); return !waiting })
 }
 
-// waitFor waits for something another goroutine does.
+// waitFor waits until another goroutine has made ok true.
 func waitFor(t *testing.T, ok func() bool) {
 	t.Helper()
 	tick, end := time.NewTicker(time.Millisecond), time.After(time.Minute)

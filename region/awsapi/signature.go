@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// maxSkew is by how much the clock of a signer may differ from ours (IAM user guide, "Signature Version 4 for API
+// maxSkew is the maximum difference between the signer's clock and ours (IAM user guide, "Signature Version 4 for API
 // requests").
 const maxSkew = 15 * time.Minute
 
 const (
 	signatureAlgorithm = "AWS4-HMAC-SHA256"
 	signatureTime      = "20060102T150405Z"
-	codeExpired        = "RequestExpired" // EC2's; others call it a wrong signature
+	codeExpired        = "RequestExpired" // EC2's code; other services use the one for a wrong signature
 )
 
-// signature is what a request says about how it was signed, in its header Authorization or in its URL.
+// signature holds the signature data of a request, from its Authorization header or its URL.
 type signature struct {
 	key, scope string // access key, and DATE/REGION/SERVICE/aws4_request
 	at         time.Time
-	headers    []string // that were signed, lower case
+	headers    []string // signed headers, in lower case
 	value      string
 	token      string        // of a session
 	lifetime   time.Duration // of a presigned URL; 0 in a header
 }
 
-// readSignature reads the signature of a request, of which credentialScope has said that there is one.
+// readSignature reads the signature of a request for which credentialScope has found one.
 func readSignature(req *http.Request) (signature, error) {
 	fields, query := map[string]string{}, req.URL.Query()
 	s := signature{token: req.Header.Get("X-Amz-Security-Token")}
@@ -78,7 +78,7 @@ func readSignature(req *http.Request) (signature, error) {
 	return s, nil
 }
 
-// fresh reports whether a signature is as old as it may be.
+// fresh returns an error if a signature has expired or is not yet valid.
 func (s signature) fresh(now time.Time) error {
 	form := func(t time.Time) string { return t.UTC().Format(signatureTime) }
 	switch {
@@ -96,7 +96,7 @@ func (s signature) fresh(now time.Time) error {
 	return nil
 }
 
-// verify reports whether a request with a body was signed with a secret.
+// verify returns an error unless a request with this body was signed with secret.
 func (s signature) verify(req *http.Request, body []byte, secret string) error {
 	hash := sha256.Sum256(body)
 	payload := cmp.Or(req.Header.Get("X-Amz-Content-Sha256"), hex.EncodeToString(hash[:]))
@@ -129,8 +129,8 @@ func mac(key []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// canonicalRequest returns the form in which a request is signed (step 1). Paths are escaped once more, as for every
-// service but S3.
+// canonicalRequest returns the canonical form of a request, which is what gets signed (step 1). Paths are escaped
+// twice, as for every service but S3.
 func canonicalRequest(req *http.Request, signed []string, payload string) string {
 	var query []string
 	parameters := req.URL.Query()
@@ -158,7 +158,7 @@ func canonicalRequest(req *http.Request, signed []string, payload string) string
 	return strings.Join(append(lines, "", strings.Join(signed, ";"), payload), "\n")
 }
 
-// escapeRFC3986 escapes all but unreserved characters.
+// escapeRFC3986 escapes all but the unreserved characters.
 func escapeRFC3986(s string) string {
 	return strings.NewReplacer("+", "%20", "%7E", "~").Replace(url.QueryEscape(s))
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// defaultVisibility is how long SQS hides a received message if neither queue nor caller says otherwise.
+// defaultVisibility is how long SQS hides a received message unless the queue or the caller sets it.
 const defaultVisibility = 30 * time.Second
 
-// checksum returns SQS's checksum of a body, which clients compare.
+// checksum returns SQS's checksum of a message body, which clients verify.
 func checksum(body *string) *string {
 	sum := md5.Sum([]byte(*body)) //nolint:gosec // as above
 	return new(hex.EncodeToString(sum[:]))
 }
 
-// sqsJSONError gives an error the code that SQS uses in JSON; the old code goes along in a header.
+// sqsJSONError gives an error the code that SQS uses in JSON; a header carries the old code.
 func sqsJSONError(err error) error {
 	if err == nil {
 		return nil
@@ -50,7 +50,7 @@ func sqsFailure(code, message string) *region.APIError {
 	return failure(http.StatusBadRequest, "AWS.SimpleQueueService."+code, message)
 }
 
-// queueName returns the queue that a URL names: host and account may be any.
+// queueName returns the queue in a URL, ignoring host and account.
 func queueName(queueURL *string) (string, error) {
 	u, err := url.Parse(aws.ToString(queueURL))
 	if err != nil || strings.Trim(u.Path, "/") == "" {
@@ -78,8 +78,8 @@ func sendMessage(c *call, in *sqs.SendMessageInput) (*sqs.SendMessageOutput, err
 	return &sqs.SendMessageOutput{MessageId: &id, MD5OfMessageBody: checksum(in.MessageBody)}, err
 }
 
-// receiveInput is sqs.ReceiveMessageInput with numbers that may be absent: a message that is hidden for 0 seconds is
-// not one that is hidden for the queue's time.
+// receiveInput is sqs.ReceiveMessageInput with optional numbers: hiding a message for 0 seconds differs from hiding
+// it for the queue's default.
 type receiveInput struct {
 	QueueUrl                                                *string //nolint:revive,staticcheck // SQS's name
 	MaxNumberOfMessages, VisibilityTimeout, WaitTimeSeconds *int32
@@ -127,7 +127,7 @@ func receiveMessage(c *call, in *receiveInput) (*sqs.ReceiveMessageOutput, error
 	return out, err
 }
 
-// selectAttributes returns the attributes that a caller asked for; nil if there are none.
+// selectAttributes returns the attributes that a caller requested; nil if there are none.
 func selectAttributes(wanted []string, attributes map[string]string) map[string]string {
 	if !slices.Contains(wanted, "All") {
 		maps.DeleteFunc(attributes, func(name, _ string) bool { return !slices.Contains(wanted, name) })
@@ -165,7 +165,7 @@ func deleteMessage(c *call, in *sqs.DeleteMessageInput) (*sqs.DeleteMessageOutpu
 	return &sqs.DeleteMessageOutput{}, c.region.DeleteMessage(name, *in.ReceiptHandle)
 }
 
-// maxEntries is the largest batch of SQS.
+// maxEntries is SQS's maximum batch size.
 const maxEntries = 10
 
 func deleteMessageBatch(c *call, in *sqs.DeleteMessageBatchInput) (*sqs.DeleteMessageBatchOutput, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// parameterOf returns a parameter in SSM's form; all of the region's are public and have one version.
+// parameterOf converts a parameter to SSM's type. All of the region's are public and have one version.
 func (c *call) parameterOf(name, value string) types.Parameter {
 	return types.Parameter{
 		ARN: new("arn:aws:ssm:" + c.region.Name() + "::parameter" + name), DataType: new("text"), Name: &name,
@@ -25,7 +25,7 @@ func getParameter(c *call, in *ssm.GetParameterInput) (*ssm.GetParameterOutput, 
 	return &ssm.GetParameterOutput{Parameter: new(c.parameterOf(name, value))}, err
 }
 
-// maxParameters is SSM's largest page, by name or by path.
+// maxParameters is SSM's maximum page size, by name or by path.
 const maxParameters = 10
 
 func getParameters(c *call, in *ssm.GetParametersInput) (*ssm.GetParametersOutput, error) {

@@ -22,7 +22,7 @@ func getCallerIdentity(c *call, _ *sts.GetCallerIdentityInput) (*sts.GetCallerId
 	}, nil
 }
 
-// assumeRole gives the keys of a session of a role.
+// assumeRole returns the keys of a role session.
 func assumeRole(c *call, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error) {
 	path := strings.TrimPrefix(*in.RoleArn, "arn:aws:iam::"+region.AccountID+":role/")
 	role, err := c.region.Principal(region.RolePrincipal, path[strings.LastIndex(path, "/")+1:])
@@ -52,21 +52,26 @@ func assumeRole(c *call, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error)
 	}, nil
 }
 
-// mayAssume reports whether the caller may assume a role: the role has to trust him, or his account, which then has to
-// allow it to him (IAM user guide, "Methods to assume a role").
+// mayAssume reports whether the caller may assume a role. The role must trust either the caller or the account; if it
+// trusts the account, the caller's own policies must allow the call too (IAM user guide, "Methods to assume a role"). A
+// deny of either in the trust policy wins.
 func (c authorizer) mayAssume(role region.Principal) bool {
 	trust, err := evaluate.ParseTrust(role.Trust)
 	if err != nil {
 		return false
 	}
-	trusted := func(names ...string) bool {
+	decide := func(names ...string) evaluate.Decision {
 		r := c.request(access{action: "sts:AssumeRole", tags: role.Tags})
 		r.Principals = names
-		return evaluate.Evaluate(r, trust) == evaluate.Allowed
+		return evaluate.Evaluate(r, trust)
 	}
-	account := trusted(region.AccountID, accountRoot)
+	account := decide(region.AccountID, accountRoot) == evaluate.Allowed
 	if c.caller.Principal == nil {
 		return account
+	}
+	own := []string{c.caller.ARN, c.caller.Principal.ARN()}
+	if decide(append(own, region.AccountID, accountRoot)...) == evaluate.ExplicitDeny {
+		return false
 	}
 	policies, err := c.caller.policies()
 	if err != nil {
@@ -82,11 +87,11 @@ func (c authorizer) mayAssume(role region.Principal) bool {
 			return true
 		}
 	}
-	return trusted(c.caller.ARN, c.caller.Principal.ARN())
+	return decide(own...) == evaluate.Allowed
 }
 
-// simulatePrincipalPolicy decides by the policies of a user or role what a call of its own would be answered. The
-// administrator may do everything.
+// simulatePrincipalPolicy evaluates the policies of a user or role for given actions and resources, as if the user or
+// role made the calls.
 func simulatePrincipalPolicy(
 	c *call, in *iam.SimulatePrincipalPolicyInput,
 ) (*iam.SimulatePrincipalPolicyOutput, error) {

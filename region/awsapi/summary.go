@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// summaryLength limits a summary in the log of calls.
+// summaryLength is the maximum length of a summary in the log of calls.
 const summaryLength = 200
 
-// summaryParameters are the parameters of query-protocol calls that a summary shows.
+// summaryParameters are the query protocol parameters that a summary shows.
 var summaryParameters = []string{
 	"InstanceId", "ResourceId", "LaunchTemplateName", "LaunchTemplateId", "InstanceProfileName", "RoleName", "ImageId",
 	"InstanceType", "SubnetId", "QueueName", "CapacityReservationId", "InstanceCount",
 }
 
-// summary describes a call in a line, for the log of calls.
+// summary describes a call in one line, for the log of calls.
 func (c *call) summary() string {
 	s := c.path
 	switch p := c.parameters; {

@@ -1,9 +1,9 @@
-// Package ekstoken finds out whose the tokens are with which AWS's tools log in to an EKS cluster (`aws eks get-token`,
-// aws-iam-authenticator, Terraform's aws_eks_cluster_auth).
+// Package ekstoken identifies the callers behind the tokens with which AWS's tools log in to an EKS cluster (`aws eks
+// get-token`, aws-iam-authenticator, Terraform's aws_eks_cluster_auth).
 //
-// Such a token is a presigned request to STS, GetCallerIdentity, with the cluster's name in a signed header, in
-// base64url after "k8s-aws-v1." (kubernetes-sigs/aws-iam-authenticator, README, "API Authorization from Outside a
-// Cluster"). EKS has STS answer it; here the region's keys say who signed it.
+// Such a token is "k8s-aws-v1." followed by the base64url encoding of a presigned GetCallerIdentity request to STS,
+// with the cluster's name in a signed header (kubernetes-sigs/aws-iam-authenticator, README, "API Authorization from
+// Outside a Cluster"). EKS forwards the request to STS; here the region's keys identify the signer.
 package ekstoken
 
 import (
@@ -27,10 +27,10 @@ const (
 	longest       = 4096 // bytes of a token
 	clusterHeader = "x-k8s-aws-id"
 	signedHeaders = "host;" + clusterHeader
-	expires       = 900 // seconds that X-Amz-Expires may say
+	expires       = 900 // maximum of X-Amz-Expires, in seconds
 )
 
-// Caller returns who made a token for a cluster, and an error if it is not currently valid.
+// Caller returns the caller who made a token for a cluster, and an error if the token is not currently valid.
 func Caller(ctx context.Context, keys awsapi.Keys, cluster, token string) (awsapi.Caller, error) {
 	asked, err := decode(token)
 	if err != nil {
@@ -72,7 +72,7 @@ func decode(token string) (*url.URL, error) {
 	return u, check(query)
 }
 
-// check reports which parameter is not that of a presigned GetCallerIdentity.
+// check returns an error unless the parameters are exactly those of a presigned GetCallerIdentity.
 func check(query url.Values) error {
 	want := map[string]string{
 		"Action": "GetCallerIdentity", "Version": "2011-06-15", "X-Amz-Algorithm": "AWS4-HMAC-SHA256",
@@ -99,7 +99,7 @@ func check(query url.Values) error {
 	return nil
 }
 
-// isSTS reports whether a URL is of STS, global, regional or (by AWS_ENDPOINT_URL) on loopback.
+// isSTS reports whether a URL belongs to STS: global, regional or (by AWS_ENDPOINT_URL) on loopback.
 func isSTS(u *url.URL) bool {
 	host := u.Hostname()
 	if strings.HasPrefix(host, "sts.") && strings.HasSuffix(host, ".amazonaws.com") || host == "sts.amazonaws.com" {

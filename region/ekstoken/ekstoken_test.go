@@ -25,7 +25,7 @@ var (
 
 const emptyBody = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" // its SHA-256
 
-// keysAt are those of a new region whose administrator has the key root.
+// keysAt returns the keys of a new region whose administrator has the key root.
 func keysAt(t *testing.T, at func() time.Time) awsapi.Keys {
 	t.Helper()
 	r, err := region.Open(region.Config{Name: "us-west-2", Clock: clock.Real{}})
@@ -40,7 +40,7 @@ func atNow() time.Time { return now }
 
 const call = "https://sts.us-west-2.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60"
 
-// request is what a token is made from.
+// request holds what a token is made from.
 type request struct {
 	url, cluster string
 	credentials  aws.Credentials
@@ -50,7 +50,7 @@ type request struct {
 
 func good() request { return request{url: call, cluster: "nodeless", credentials: root, at: now} }
 
-// signed is the presigned URL of a request.
+// signed returns the presigned URL of a request.
 func (r request) signed(t *testing.T) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url, nil)
@@ -188,9 +188,9 @@ func TestOtherTokensAreRefused(t *testing.T) {
 	}
 }
 
-// botocore is what `aws eks get-token` signs with: code that nobody here wrote.
+// botocore, an independent implementation, is what `aws eks get-token` signs with.
 func TestATokenOfBotocoreIsGood(t *testing.T) {
-	const python = "/usr/bin/python3" // Debian's, which sees its packages
+	const python = "/usr/bin/python3" // Debian's Python, which sees Debian's packages
 	if out, err := exec.CommandContext(t.Context(), python, "-c", "import botocore").CombinedOutput(); err != nil {
 		if os.Getenv("NODELESS_REQUIRE_BOTO3") == "1" {
 			t.Fatalf("botocore is required but absent: apt-get install -y python3-boto3\n%s", out)

@@ -1,16 +1,16 @@
 // Package elb carries the traffic of a simulated region's load balancers: each listener of an active load balancer is
-// a real listener on loopback, whose requests go to healthy targets.
+// a real listener on loopback that forwards to healthy targets.
 //
-// Each load balancer has an address of its own below 127.80.0.0/16 and listens there on the ports of its listeners.
-// Where the user may not take a port or somebody else has it, another one is used; Address tells which. Linux answers
-// on all of 127.0.0.0/8; elsewhere load balancers share 127.0.0.1. HTTP listeners are reached by the load balancer's
-// DNS name, too: names below localhost mean 127.0.0.1 to browsers and curl (RFC 6761, section 6.3), where one listener
-// for each port serves all load balancers by the Host of the request.
+// Each load balancer has its own address in 127.80.0.0/16, where it listens on the ports of its listeners. If the
+// user may not bind a port, or another process has it, the listener uses another port; Address returns the actual
+// ports. Linux answers on all of 127.0.0.0/8; on other systems, load balancers share 127.0.0.1. HTTP listeners are
+// also reachable by the load balancer's DNS name: for browsers and curl, names below localhost resolve to 127.0.0.1
+// (RFC 6761, section 6.3), where one listener per port serves all load balancers by the request's Host.
 //
-// Targets behind addresses that the region gave to simulated pods and instances pass their health checks, since those
-// pods are Ready, and requests to them get 503 with the reason: nothing answers there. Everything else is dialled.
+// Targets at addresses that the region assigned to simulated pods and instances pass their health checks, since those
+// pods are Ready, but requests to them get 503 with the reason: nothing answers there. All other targets are dialled.
 //
-// The state is the region's: this package follows it (region.LoadBalancingChanged) and reports the health of targets.
+// The region owns the state: this package follows it (region.LoadBalancingChanged) and reports the health of targets.
 package elb
 
 import (
@@ -40,12 +40,12 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Address is where a load balancer is reached.
+// Address tells how to reach a load balancer.
 type Address struct {
 	IP netip.Addr
-	// Name is the load balancer's DNS name if that leads to it from this machine, else "".
+	// Name is the load balancer's DNS name if that leads to it on this host, else "".
 	Name string
-	// Ports maps the ports of the listeners to those that are listened on.
+	// Ports maps the listeners' ports to the actual ones.
 	Ports map[int]int
 }
 
@@ -61,7 +61,7 @@ type DataPath struct {
 	ips    map[string]netip.Addr // by load balancer ARN, once it listens
 }
 
-// New returns a data path, which serves while Run runs.
+// New returns a data path, which serves while Run is running.
 func New(o Options) *DataPath {
 	if o.Dial == nil {
 		o.Dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
@@ -78,8 +78,8 @@ func New(o Options) *DataPath {
 	}
 }
 
-// resync is the time after which the region is read again although nothing has changed: a load balancer becomes active
-// and a deregistration delay ends without a change.
+// resync is the interval after which the region's state is read again even without a change: a load balancer becomes
+// active, and a deregistration delay ends, without one.
 const resync = time.Second
 
 // Run serves the region's load balancers until ctx is done.
@@ -109,7 +109,7 @@ func (d *DataPath) stop() {
 	}
 }
 
-// follow makes the data path what the region's state says.
+// follow brings the data path in line with the region's state.
 func (d *DataPath) follow() {
 	balancers := map[string]region.LoadBalancer{}
 	for _, b := range d.Region.LoadBalancers() {
@@ -137,9 +137,26 @@ func (d *DataPath) follow() {
 			delete(d.fronts, arn)
 		}
 	}
+	d.closeNames()
 	for arn := range d.ips {
 		if _, ok := balancers[arn]; !ok {
 			delete(d.ips, arn)
+		}
+	}
+}
+
+// closeNames closes the listeners for names on ports that no load balancer uses any more.
+func (d *DataPath) closeNames() {
+	used := map[int]bool{}
+	for _, f := range d.fronts {
+		if f.handler != nil {
+			used[int(f.at().Port())] = true
+		}
+	}
+	for port, n := range d.names {
+		if !used[port] {
+			n.close()
+			delete(d.names, port)
 		}
 	}
 }
@@ -163,7 +180,7 @@ func (d *DataPath) followGroups(groups []region.TargetGroup) {
 	}
 }
 
-// followListener opens a listener if need be, and gives it its rules. One whose port has changed is opened anew.
+// followListener opens a listener if necessary and sets its rules. If its port has changed, it reopens it.
 func (d *DataPath) followListener(b region.LoadBalancer, l region.Listener, rules []region.ListenerRule) {
 	f := d.fronts[l.ListenerARN]
 	if f != nil && f.port != l.Port {
@@ -183,14 +200,14 @@ func (d *DataPath) followListener(b region.LoadBalancer, l region.Listener, rule
 	f.routes.Store(&routes{listener: l, rules: rules})
 }
 
-// pool returns the targets of a target group, or nil.
+// pool returns the pool of a target group, or nil.
 func (d *DataPath) pool(arn string) *pool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.pools[arn]
 }
 
-// Address returns where the load balancer with a DNS name is reached; ok is false until it listens.
+// Address returns how to reach the load balancer with a DNS name; ok is false until it listens.
 func (d *DataPath) Address(dnsName string) (a Address, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,18 +227,18 @@ func (d *DataPath) Address(dnsName string) (a Address, ok bool) {
 	return a, ok
 }
 
-// spread returns a number drawn from a text.
+// spread returns a hash of a text.
 func spread(text string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text))
 	return h.Sum32()
 }
 
-// ipTries is the number of addresses that are tried for a load balancer.
+// ipTries is the number of addresses to try for a load balancer.
 const ipTries = 8
 
-// listen opens a listener's port on the load balancer's address, which its first listener chooses: the same after a
-// restart unless somebody else has it.
+// listen opens a port on the load balancer's address. The load balancer's first listener chooses the address: the
+// same after a restart, unless it is taken.
 func (d *DataPath) listen(b region.LoadBalancer, port int) (net.Listener, error) {
 	candidates := []netip.Addr{d.ips[b.ARN]}
 	if !candidates[0].IsValid() {
@@ -233,7 +250,7 @@ func (d *DataPath) listen(b region.LoadBalancer, port int) (net.Listener, error)
 		candidates = append(candidates, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	}
 	var failed error
-	for _, p := range []int{port, 20000 + int(spread(b.ARN)%10000), 0} { // a port that stays, then any
+	for _, p := range []int{port, 20000 + int(spread(b.ARN)%10000), 0} { // a fixed port, then any
 		for _, ip := range candidates {
 			l, err := (&net.ListenConfig{}).Listen(d.ctx, "tcp4", netip.AddrPortFrom(ip, uint16(p)).String())
 			if err == nil {
@@ -246,7 +263,7 @@ func (d *DataPath) listen(b region.LoadBalancer, port int) (net.Listener, error)
 	return nil, fmt.Errorf("listen for load balancer %s: %w", b.Name, failed)
 }
 
-// nameOf returns the host of a Host header in lower case without its port.
+// nameOf returns the host in a Host header, in lower case and without the port.
 func nameOf(host string) string {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -254,7 +271,7 @@ func nameOf(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// frontNamed returns the front of the load balancer with a DNS name that listens on a port.
+// frontNamed returns the front on a port of the load balancer with a DNS name.
 func (d *DataPath) frontNamed(name string, port int) *front {
 	d.mu.Lock()
 	defer d.mu.Unlock()

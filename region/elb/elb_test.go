@@ -29,10 +29,10 @@ type story struct {
 	listener region.Listener
 
 	mu   sync.Mutex
-	pods map[string]*httptest.Server // by address of the target
+	pods map[string]*httptest.Server // by target address
 }
 
-// begin opens a region whose load balancer of a type listens on a port that is free.
+// begin opens a region with a load balancer of the given type, which listens on a free port.
 func begin(t *testing.T, kind string) *story {
 	t.Helper()
 	v := clock.NewVirtual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
@@ -50,7 +50,7 @@ func begin(t *testing.T, kind string) *story {
 	s.listener = must(r.CreateListener(region.Listener{
 		LoadBalancerARN: s.balancer.ARN, Port: freePort(t), Protocol: protocol, DefaultActions: s.forward(),
 	}))(t)
-	v.Advance(time.Minute) // until it is active
+	v.Advance(time.Minute) // until the load balancer is active
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.data.Run(ctx) }()
@@ -79,7 +79,7 @@ func (s *story) forward() []region.ListenerAction {
 	return []region.ListenerAction{{Type: "forward", TargetGroupARN: s.group.TargetGroupARN}}
 }
 
-// dial connects to the server that stands behind a pod's address.
+// dial connects to the server behind a pod's address.
 func (s *story) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	s.mu.Lock()
 	server := s.pods[address]
@@ -90,7 +90,7 @@ func (s *story) dial(ctx context.Context, network, address string) (net.Conn, er
 	return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 }
 
-// pod starts a server behind an address of a pod and registers it.
+// pod starts a server behind a pod's address and registers it.
 func (s *story) pod(ip string, h http.HandlerFunc) region.Target {
 	s.t.Helper()
 	server := httptest.NewServer(h)
@@ -117,7 +117,7 @@ func (s *story) deregister(t region.Target) {
 	}
 }
 
-// until waits until something holds that a change of the load balancing brings about.
+// until waits until a change of load balancing makes a condition true.
 func (s *story) until(holds func() bool) {
 	s.t.Helper()
 	for {
@@ -155,7 +155,7 @@ func (s *story) address() (at string, a elb.Address) {
 	}
 }
 
-// get returns status and body of a request to the load balancer.
+// get sends a request to the load balancer and returns the status and body of the response.
 func (s *story) get(host, path string) (int, string) {
 	s.t.Helper()
 	at, _ := s.address()
@@ -196,7 +196,7 @@ func TestRequestsGoToHealthyTargetsInTurn(t *testing.T) {
 	}
 }
 
-// Names below localhost lead to 127.0.0.1, where the Host of a request tells the load balancer.
+// Names under localhost resolve to 127.0.0.1, where a request's Host header selects the load balancer.
 func TestALoadBalancerIsReachedByItsName(t *testing.T) {
 	s := begin(t, region.Application)
 	s.untilState(s.pod("10.250.0.1", says("a")), region.TargetHealthy)
@@ -212,6 +212,24 @@ func TestALoadBalancerIsReachedByItsName(t *testing.T) {
 		_ = answer.Body.Close()
 		if answer.StatusCode != want {
 			t.Errorf("%s: %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+}
+
+// The port of a deleted load balancer is free again, also on the address to which its name leads.
+func TestADeletedLoadBalancerFreesItsPorts(t *testing.T) {
+	s := begin(t, region.Application)
+	if _, a := s.address(); a.Name == "" {
+		t.Fatal("its name leads nowhere")
+	}
+	if err := s.DeleteLoadBalancer(s.balancer.ARN); err != nil {
+		t.Fatal(err)
+	}
+	for t.Context().Err() == nil {
+		l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", s.listener.Port))
+		if err == nil {
+			_ = l.Close()
+			return
 		}
 	}
 }
@@ -235,7 +253,7 @@ func TestTheFirstRuleThatMatchesChoosesTheAction(t *testing.T) {
 	rule(1, "host-header", "*.example.org", fixed("410", "first"))
 	want := func(host, path, body string) {
 		t.Helper()
-		for { // a rule is in force soon after it was made
+		for { // a rule takes effect shortly after it was created
 			if _, got := s.get(host, path); strings.HasPrefix(got, body) {
 				return
 			} else if t.Context().Err() != nil {
@@ -310,10 +328,53 @@ func TestADrainingTargetFinishesItsRequests(t *testing.T) {
 	if body := <-answer; body != "slow" {
 		t.Errorf("the request in flight got %q", body)
 	}
-	s.untilState(slow, region.TargetUnused) // gone long before its delay of 300 s
+	s.untilState(slow, region.TargetUnused) // long before its deregistration delay of 300 s
 }
 
-// Pods are replaced one by one while clients go on asking. A pod ends when its load balancer has let go of it.
+// A draining target that is registered again returns to service: its requests go on, and it stays healthy.
+func TestATargetRegisteredAgainKeepsItsRequests(t *testing.T) {
+	s := begin(t, region.Application)
+	arrived, finish := make(chan struct{}), make(chan struct{})
+	pod := s.pod("10.250.0.1", func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/slow" {
+			close(arrived)
+			<-finish
+		}
+		_, _ = io.WriteString(w, "pod")
+	})
+	s.untilState(pod, region.TargetHealthy)
+	answer := make(chan string)
+	go func() {
+		_, body := s.get("x", "/slow")
+		answer <- body
+	}()
+	<-arrived
+	until := func(want string) {
+		t.Helper()
+		for _, body := s.get("x", "/"); !strings.Contains(body, want); _, body = s.get("x", "/") {
+			if t.Context().Err() != nil {
+				t.Fatalf("the answer is never %q", want)
+			}
+		}
+	}
+	s.deregister(pod)
+	until("is draining")
+	s.register(pod.ID)
+	until("pod")
+	close(finish)
+	if body := <-answer; body != "pod" {
+		t.Errorf("the request in flight got %q", body)
+	}
+	if err := s.FinishDeregistration(s.group.TargetGroupARN, pod); err != nil { // of the first registration, too late
+		t.Error(err)
+	}
+	if h, err := s.TargetHealth(s.group.TargetGroupARN, pod); err != nil || h.State != region.TargetHealthy {
+		t.Errorf("the target is %+v, %v", h, err)
+	}
+}
+
+// Pods are replaced one by one while clients keep sending requests. A pod ends once its load balancer has
+// deregistered it.
 func TestARollingReplacementLosesNoRequest(t *testing.T) {
 	s := begin(t, region.Application)
 	old := []region.Target{s.pod("10.250.0.1", says("a")), s.pod("10.250.0.2", says("b")), s.pod("10.250.0.3", says("c"))}

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// Bounds of what a listener takes. ALB's quotas: 64 KiB of headers (Troubleshoot your Application Load Balancers).
+// Limits of a listener. ALB's quotas: 64 KiB of headers (Troubleshoot your Application Load Balancers).
 const (
 	maxConnections = 4096
 	maxHeaderBytes = 64 << 10
@@ -29,15 +29,15 @@ const (
 
 // front is an open listener of a load balancer.
 type front struct {
-	name     string // of its load balancer, in the DNS
-	port     int    // of the listener in the region; it may listen on another
+	name     string // DNS name of its load balancer
+	port     int    // of the listener in the region; the actual port may differ
 	listener net.Listener
-	handler  http.Handler // nil of TCP
+	handler  http.Handler // nil for TCP
 	routes   atomic.Pointer[routes]
 	close    func()
 }
 
-// routes say where requests go.
+// routes defines where requests go.
 type routes struct {
 	listener region.Listener
 	rules    []region.ListenerRule // by priority
@@ -48,7 +48,7 @@ func (f *front) at() netip.AddrPort {
 	return netip.MustParseAddrPort(f.listener.Addr().String())
 }
 
-// open opens a listener. d.mu is held.
+// open opens a listener. The caller holds d.mu.
 func (d *DataPath) open(b region.LoadBalancer, l region.Listener) (*front, error) {
 	listener, err := d.listen(b, l.Port)
 	if err != nil {
@@ -82,15 +82,15 @@ func serveHTTP(l net.Listener, h http.Handler, log *slog.Logger) (stop func()) {
 // nameFront serves the HTTP listeners of all load balancers on one port of 127.0.0.1, by the name in the Host header.
 type nameFront struct{ close func() }
 
-// openNames makes names lead to the listeners on a port. Where somebody else has the port, names lead nowhere, and
-// Address does not give them. d.mu is held.
+// openNames makes DNS names lead to the listeners on a port. If another process has the port on 127.0.0.1, names do
+// not work and Address omits them. The caller holds d.mu.
 func (d *DataPath) openNames(port int) {
 	if d.names[port] != nil {
 		return
 	}
 	listener, err := (&net.ListenConfig{}).Listen(d.ctx, "tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
-		d.Log.Info("names of load balancers lead nowhere", "port", port, "error", err)
+		d.Log.Info("cannot serve the DNS names of load balancers", "port", port, "error", err)
 		return
 	}
 	h := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -104,7 +104,7 @@ func (d *DataPath) openNames(port int) {
 	d.names[port] = &nameFront{close: serveHTTP(netutil.LimitListener(listener, maxConnections), h, d.Log)}
 }
 
-// refuse answers for the load balancer itself, with the reason as text.
+// refuse responds as the load balancer itself, with the reason as text.
 func refuse(w http.ResponseWriter, status int, reason string) {
 	w.Header().Set("Server", "awselb/2.0")
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")

@@ -15,11 +15,11 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// firstChecks is the pace of the checks of a new target, which is in service after the first that it passes. They fail
-// as long as its server starts.
+// firstChecks is the interval of the first checks of a new target, which goes into service after the first that
+// passes. They fail while its server is starting.
 const firstChecks = time.Second
 
-// check checks the health of a target until it is gone.
+// check checks the health of a target until the target is gone.
 func (d *DataPath) check(t *target) {
 	var passed, failed int
 	registered := d.Clock.Now()
@@ -52,7 +52,8 @@ func (p *pool) healthCheck() region.HealthCheck {
 	return p.group.HealthCheck
 }
 
-// judge changes a target's state when enough checks in a row passed or failed; a new target needs one that passes.
+// judge changes a target's state after enough consecutive checks passed or failed; a new target needs only one that
+// passes.
 func (t *target) judge(h region.HealthCheck, passed, failed int, problem *region.TargetHealth, pretends string) {
 	p := t.pool
 	p.mu.Lock()
@@ -71,7 +72,7 @@ func (t *target) judge(h region.HealthCheck, passed, failed int, problem *region
 	}
 }
 
-// probe makes one health check; nil means that it passed.
+// probe performs one health check; nil means that it passed.
 func (d *DataPath) probe(t *target, h region.HealthCheck) *region.TargetHealth {
 	ctx, cancel := context.WithTimeout(t.ctx, time.Duration(h.HealthCheckTimeoutSeconds)*time.Second)
 	defer cancel()
@@ -100,7 +101,7 @@ func (d *DataPath) probe(t *target, h region.HealthCheck) *region.TargetHealth {
 	if h.HealthCheckProtocol != "HTTP" {
 		return nil
 	}
-	// Each check has a connection of its own, as AWS's have.
+	// Each check uses its own connection, as AWS's do.
 	client := &http.Transport{
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return conn, nil },
 		DisableKeepAlives: true,

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// handler serves an application load balancer's listener: the first rule that matches chooses the action.
+// handler serves an application load balancer's listener: the first matching rule determines the action.
 func (d *DataPath) handler(f *front) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		r := f.routes.Load()
@@ -39,7 +39,7 @@ func (d *DataPath) handler(f *front) http.Handler {
 func (d *DataPath) do(w http.ResponseWriter, req *http.Request, a region.ListenerAction, port int) {
 	switch {
 	case a.FixedResponseConfig != nil:
-		code, _ := strconv.Atoi(a.FixedResponseConfig.StatusCode) // the region has checked it
+		code, _ := strconv.Atoi(a.FixedResponseConfig.StatusCode) // validated by the region
 		w.Header().Set("Server", "awselb/2.0")
 		w.Header().Set("Content-Type", cmp.Or(a.FixedResponseConfig.ContentType, "text/plain"))
 		w.WriteHeader(code)
@@ -52,7 +52,7 @@ func (d *DataPath) do(w http.ResponseWriter, req *http.Request, a region.Listene
 	}
 }
 
-// location returns where a redirect leads (API reference, RedirectActionConfig).
+// location returns the target of a redirect (API reference, RedirectActionConfig).
 func location(r region.Redirect, req *http.Request, port int) string {
 	fill := strings.NewReplacer("#{protocol}", "http", "#{host}", nameOf(req.Host), "#{port}", strconv.Itoa(port),
 		"#{path}", strings.TrimPrefix(req.URL.EscapedPath(), "/"), "#{query}", req.URL.RawQuery).Replace
@@ -68,7 +68,7 @@ func location(r region.Redirect, req *http.Request, port int) string {
 	return out
 }
 
-// matches reports whether a request meets every condition. Host names are compared without case.
+// matches reports whether a request meets every condition. Host names are case-insensitive.
 func matches(conditions []region.RuleCondition, req *http.Request) bool {
 	for _, c := range conditions {
 		ok := false
@@ -91,7 +91,7 @@ func matches(conditions []region.RuleCondition, req *http.Request) bool {
 	return true
 }
 
-// like matches a pattern of a rule, in which a backslash is a character like any other.
+// like matches a pattern of a rule, in which a backslash is an ordinary character.
 func like(pattern, s string) bool { return region.Like(strings.ReplaceAll(pattern, `\`, `\\`), s) }
 
 // from reports whether a client is in a CIDR block.
@@ -128,7 +128,7 @@ func (d *DataPath) forward(w http.ResponseWriter, req *http.Request, a region.Li
 			r.Out.Host = r.In.Host
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			r.SetXForwarded()
-			r.Out.Header.Del("X-Forwarded-Host") // ALB sends none
+			r.Out.Header.Del("X-Forwarded-Host") // ALB does not send it
 			r.Out.Header.Set("X-Forwarded-Port", strconv.Itoa(port))
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { refuseFor(w, t.address, err) },
@@ -136,7 +136,8 @@ func (d *DataPath) forward(w http.ResponseWriter, req *http.Request, a region.Li
 	proxy.ServeHTTP(w, req.WithContext(ctx))
 }
 
-// refuseFor answers instead of a target that did not: 504 if it took too long, 502 otherwise, as ALB does.
+// refuseFor responds in place of a target that failed to: 504 if it timed out, 413 if the request was too large, 502
+// otherwise, as ALB does.
 func refuseFor(w http.ResponseWriter, address string, err error) {
 	var timeout net.Error
 	var tooLarge *http.MaxBytesError
@@ -150,7 +151,7 @@ func refuseFor(w http.ResponseWriter, address string, err error) {
 	}
 }
 
-// choose draws a target group by weight; 1 where none is said.
+// choose draws a target group by weight; a nil weight means 1.
 func choose(groups []region.WeightedTargetGroup) string {
 	weight := func(g region.WeightedTargetGroup) int {
 		if g.Weight == nil {

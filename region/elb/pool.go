@@ -14,12 +14,12 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// pool holds the targets of a target group. A target's life:
+// pool holds the targets of a target group. The life cycle of a target:
 //
 //	registered → initial → healthy ⇄ unhealthy → (deregistered) draining → gone
 //
-// A draining target gets no new request and is gone when its last one has ended, or when the deregistration delay is
-// over, which ends those that are left.
+// A draining target gets no new requests. It is gone once its last request has ended or the deregistration delay has
+// passed, which aborts the remaining ones. If it is registered again before, it returns to the state of its health.
 type pool struct {
 	data *DataPath
 	arn  string
@@ -27,25 +27,25 @@ type pool struct {
 	mu      sync.Mutex
 	group   region.TargetGroup
 	targets []*target
-	next    int // where the search for a target begins: round robin
+	next    int // where the next search for a target starts: round robin
 }
 
-// target is a registered target. Its pool's lock guards what changes.
+// target is a registered target. Its pool's lock guards its mutable fields.
 type target struct {
 	region.Target
 	address   string
 	transport *http.Transport
-	ctx       context.Context // done when it is gone
+	ctx       context.Context // done when the target is gone
 	cancel    context.CancelFunc
 
 	health   region.TargetHealth
-	pretends string // why nothing answers here, of simulated pods and instances
+	pretends string // why nothing answers here, for simulated pods and instances
 	inFlight int
 	draining bool
 	pool     *pool
 }
 
-// set takes over what the region says about the group; nil if it is gone.
+// set updates the pool to the region's state of the group; nil means that the group is gone.
 func (p *pool) set(g *region.TargetGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -61,8 +61,8 @@ func (p *pool) set(g *region.TargetGroup) {
 			continue
 		}
 		if t.draining && g.Targets[i].DeregisteredAt.IsZero() {
-			t.end() // registered again: begin anew
-			continue
+			t.draining = false // registered again: its requests and health checks go on
+			p.data.Region.SetTargetHealth(p.arn, t.Target, t.health)
 		}
 		kept = append(kept, t)
 	}
@@ -82,7 +82,7 @@ func (p *pool) set(g *region.TargetGroup) {
 	}
 }
 
-// add makes a target and begins to check its health.
+// add creates a target and starts its health checks.
 func (p *pool) add(want region.Target) *target {
 	t := &target{Target: want, pool: p, address: p.address(want)}
 	t.ctx, t.cancel = context.WithCancel(p.data.ctx)
@@ -102,7 +102,7 @@ func (p *pool) add(want region.Target) *target {
 	return t
 }
 
-// address returns where a target listens; an instance does at its private address.
+// address returns where a target listens; for an instance, at its private address.
 func (p *pool) address(t region.Target) string {
 	host := t.ID
 	if strings.HasPrefix(host, "i-") {
@@ -113,26 +113,27 @@ func (p *pool) address(t region.Target) string {
 	return net.JoinHostPort(host, strconv.Itoa(t.Port))
 }
 
-// end ends what a target still does.
+// end stops a target's checks and requests.
 func (t *target) end() {
 	t.cancel()
 	t.transport.CloseIdleConnections()
 }
 
-// finish lets the region forget a draining target that has nothing left to do. p.mu is held.
+// finish completes the deregistration of a draining target without requests. The caller holds p.mu.
 func (p *pool) finish(t *target) {
 	if !t.draining || t.inFlight > 0 {
 		return
 	}
-	go func() { // the region's change calls set, which takes the lock
+	go func() { // the region's change leads to set, which takes the lock
 		if err := p.data.Region.FinishDeregistration(p.arn, t.Target); err != nil {
 			p.data.Log.Debug("deregistration not finished", "target", t.address, "error", err)
 		}
 	}()
 }
 
-// take returns the next healthy target for one request, which ends with done. If all are unhealthy, each is as good as
-// any (ALB's documentation, "Health checks for your target groups"). If there is none, it returns why.
+// take returns the next healthy target for one request, which ends with done. If all targets are unhealthy, it
+// returns any of them (ALB's documentation, "Health checks for your target groups"). If there is none, it returns the
+// reason.
 func (p *pool) take() (t *target, none string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,7 +161,7 @@ func (p *pool) take() (t *target, none string) {
 		strings.Join(states[:min(len(states), 10)], ", "))
 }
 
-// done ends a request that take began.
+// done ends a request that take started.
 func (p *pool) done(t *target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

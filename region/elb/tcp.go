@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// discard returns a log for what ReverseProxy says: a copy that a client broke off.
+// discard returns a logger for ReverseProxy's messages, which are about copies that a client aborted.
 func (d *DataPath) discard() *log.Logger { return slog.NewLogLogger(d.Log.Handler(), slog.LevelDebug) }
 
 // serveTCP serves a network load balancer's listener until ctx is done.
@@ -29,7 +29,7 @@ func (d *DataPath) serveTCP(ctx context.Context, l net.Listener, f *front) {
 	}
 }
 
-// pass connects a client to a healthy target. Without one the connection is closed, as NLB does.
+// pass connects a client to a healthy target. If there is none, it closes the connection, as NLB does.
 func (d *DataPath) pass(ctx context.Context, client net.Conn, f *front) {
 	r := f.routes.Load()
 	if len(r.listener.DefaultActions) == 0 {

@@ -12,15 +12,15 @@ import (
 // condition is one operator on one key.
 type condition struct {
 	compare  comparison
-	negated  bool // true if no value may compare
-	null     bool // asks whether the key is absent
+	negated  bool // true if no value may match
+	null     bool // tests whether the key is absent
 	ifExists bool
 	set      setOperator
 	key      string // lower case
 	values   []string
 }
 
-// setOperator says how many of a key's values have to pass.
+// setOperator says how many of a key's values must pass.
 type setOperator int
 
 const (
@@ -29,7 +29,7 @@ const (
 	forAnyValue
 )
 
-// comparison reports whether a request's value compares to one of the policy's.
+// comparison reports whether a value of the request matches one of the policy.
 type comparison func(want glob, got string) bool
 
 // comparisons are the operators without "Not", "IfExists" and set operators.
@@ -38,7 +38,7 @@ var comparisons = map[string]comparison{
 	"StringEqualsIgnoreCase":   func(want glob, got string) bool { return strings.EqualFold(want.text(), got) },
 	"StringLike":               func(want glob, got string) bool { return want.matches(got) },
 	"Bool":                     func(want glob, got string) bool { return strings.EqualFold(want.text(), got) },
-	"ArnEquals":                likeARN, // which is ArnLike, as IAM documents
+	"ArnEquals":                likeARN, // same as ArnLike, as IAM documents
 	"ArnLike":                  likeARN,
 	"IpAddress":                inPrefix,
 	"NumericEquals":            numbers(func(want, got float64) bool { return got == want }),
@@ -53,7 +53,7 @@ var comparisons = map[string]comparison{
 	"DateGreaterThanEquals":    dates(func(want, got time.Time) bool { return !got.Before(want) }),
 }
 
-// negations are the operators that pass if the named one compares to no value.
+// negations maps negated operators to those whose matches they exclude.
 var negations = map[string]string{
 	"StringNotEquals": "StringEquals", "StringNotEqualsIgnoreCase": "StringEqualsIgnoreCase",
 	"StringNotLike": "StringLike", "ArnNotEquals": "ArnEquals", "ArnNotLike": "ArnLike", "NotIpAddress": "IpAddress",
@@ -78,7 +78,7 @@ func newCondition(operator, key string, values []string) (condition, error) {
 	}
 	c.compare = comparisons[name]
 	if c.compare == nil {
-		return c, fmt.Errorf("operator %q is not one of IAM, or not evaluated here", operator)
+		return c, fmt.Errorf("operator %q is not an IAM operator, or is not supported here", operator)
 	}
 	return c, nil
 }
@@ -96,7 +96,7 @@ func (c condition) holds(in Context) bool {
 		case c.set == forAnyValue:
 			return false
 		}
-		return c.negated // what is not there does not match
+		return c.negated // an absent value does not match
 	}
 	passes := func(value string) bool {
 		found := slices.ContainsFunc(c.values, func(want string) bool {
@@ -111,7 +111,7 @@ func (c condition) holds(in Context) bool {
 	return slices.ContainsFunc(got, passes)
 }
 
-// likeARN compares each of the six parts of an ARN for itself.
+// likeARN matches each of the six parts of an ARN separately.
 func likeARN(want glob, got string) bool {
 	w, g := want.split(6), strings.SplitN(got, ":", 6)
 	if len(w) != 6 || len(g) != 6 {
@@ -151,7 +151,7 @@ func dates(compare func(want, got time.Time) bool) comparison {
 	}
 }
 
-// date reads a time of ISO 8601, or in seconds since 1970.
+// date parses a time in ISO 8601 or in seconds since 1970.
 func date(s string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {

@@ -1,7 +1,7 @@
-// Package iam evaluates IAM policies: whether an action on a resource is allowed, by the identity-based policies of the
-// caller or by the trust policy of a role. It is pure: the caller gives everything a policy may ask about.
+// Package iam evaluates IAM policies: whether an action on a resource is allowed, by the identity-based policies of
+// the caller or by the trust policy of a role. It is pure: the caller provides everything that a policy may refer to.
 //
-// Parse reads a policy; Evaluate decides. What a policy says that the package does not know is an error of Parse, never
+// Parse reads a policy; Evaluate decides. A policy element that the package does not know is an error of Parse, never
 // a statement that silently matches nothing.
 //
 // Source: IAM user guide, "Policy evaluation logic", "IAM JSON policy elements: Condition operators", "Multivalued

@@ -5,33 +5,33 @@ import (
 	"strings"
 )
 
-// Context has the values of a request's condition keys, such as aws:RequestTag/team, by lower-case key: IAM does not
-// tell keys apart by case, values it does. A key that is absent is not in the request.
+// Context holds the values of a request's condition keys, such as aws:RequestTag/team, by lower-case key: in IAM,
+// keys are case-insensitive and values are not. An absent key is not in the request.
 type Context map[string][]string
 
-// Set gives a key its values.
+// Set sets the values of a key.
 func (c Context) Set(key string, values ...string) { c[strings.ToLower(key)] = values }
 
 // Request is one action on one resource.
 type Request struct {
 	Action   string // such as ec2:RunInstances
-	Resource string // an ARN; * if the action knows no resources
-	// Principals are the names by which a trust policy may mean the caller: its ARN, its account.
+	Resource string // an ARN; * if the action has no resource types
+	// Principals are the names under which a trust policy may list the caller: its ARN, its account.
 	Principals []string
 	Context    Context
 }
 
-// Decision is what policies say about a request.
+// Decision is the result of evaluating policies for a request.
 type Decision int
 
-// The decisions. An explicit deny wins over every allow; without either a request is denied implicitly.
+// The decisions. An explicit deny overrides every allow; without either, the request is implicitly denied.
 const (
 	ImplicitDeny Decision = iota
 	Allowed
 	ExplicitDeny
 )
 
-// Evaluate decides a request by all policies that apply to it.
+// Evaluate evaluates all policies that apply to a request.
 func Evaluate(r Request, policies ...*Policy) Decision {
 	decision := ImplicitDeny
 	for _, p := range policies {
@@ -49,7 +49,7 @@ func Evaluate(r Request, policies ...*Policy) Decision {
 	return decision
 }
 
-// applies reports whether a statement is about a request.
+// applies reports whether a statement applies to a request.
 func (s *statement) applies(r Request) bool {
 	action := strings.ToLower(r.Action)
 	named := slices.ContainsFunc(s.actions, func(pattern string) bool { return literal(pattern).matches(action) })

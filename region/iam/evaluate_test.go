@@ -27,7 +27,7 @@ func context(pairs ...string) Context {
 	return c
 }
 
-// The order of "Policy evaluation logic": an explicit deny, then an allow, else denied implicitly.
+// The order of "Policy evaluation logic": an explicit deny, then an allow, otherwise an implicit deny.
 func TestADenyWinsOverAllows(t *testing.T) {
 	allow := policy(t, `{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}`)
 	deny := policy(t, `{"Effect": "Deny", "Action": "s3:Delete*", "Resource": "arn:aws:s3:::carlos-bucket/*"}`)
@@ -36,7 +36,7 @@ func TestADenyWinsOverAllows(t *testing.T) {
 		want             Decision
 	}{
 		{"s3:GetObject", "arn:aws:s3:::carlos-bucket/a", Allowed},
-		{"S3:getobject", "arn:aws:s3:::carlos-bucket/a", Allowed}, // actions have no case
+		{"S3:getobject", "arn:aws:s3:::carlos-bucket/a", Allowed}, // actions are case-insensitive
 		{"s3:DeleteObject", "arn:aws:s3:::carlos-bucket/a", ExplicitDeny},
 		{"s3:DeleteObject", "arn:aws:s3:::other/a", Allowed},
 		{"ec2:RunInstances", "*", ImplicitDeny},
@@ -160,7 +160,7 @@ func TestTrustPolicies(t *testing.T) {
 	}
 }
 
-// What is wrong is said with the place; nothing that the package does not know matches in silence.
+// Errors name the place in the policy; nothing that the package does not know is matched silently.
 func TestBadPolicies(t *testing.T) {
 	statement := func(s string) string { return `{"Version": "2012-10-17", "Statement": [` + s + `]}` }
 	for text, want := range map[string]string{

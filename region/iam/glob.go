@@ -10,7 +10,7 @@ const (
 	anyByte int16 = -2 // ?
 )
 
-// literal is the glob of a pattern without variables.
+// literal returns the glob of a pattern without variables.
 func literal(pattern string) glob {
 	g := make(glob, 0, len(pattern))
 	for _, b := range []byte(pattern) {
@@ -26,7 +26,7 @@ func literal(pattern string) glob {
 	return g
 }
 
-// exactly is the glob that matches one text.
+// exactly returns the glob that matches only text.
 func exactly(text string) glob {
 	g := make(glob, 0, len(text))
 	for _, b := range []byte(text) {
@@ -35,8 +35,8 @@ func exactly(text string) glob {
 	return g
 }
 
-// expand replaces policy variables such as ${aws:username} by the values of the request, which match literally; ${*},
-// ${?} and ${$} are those characters. ok is false if the request lacks a variable without a default: then the pattern
+// expand replaces policy variables such as ${aws:username} by the request's values, which match literally; ${*}, ${?}
+// and ${$} are those characters. ok is false if the request lacks a variable that has no default: then the pattern
 // matches nothing.
 func expand(pattern string, c Context) (g glob, ok bool) {
 	for {
@@ -62,7 +62,8 @@ func expand(pattern string, c Context) (g glob, ok bool) {
 	}
 }
 
-// matches reports whether a pattern matches all of a text, in at most the product of both lengths.
+// matches reports whether a pattern matches all of s. Its running time is at most proportional to the product of both
+// lengths.
 func (g glob) matches(s string) bool {
 	p, star, mark, i := 0, -1, 0, 0
 	for i < len(s) {
@@ -86,7 +87,7 @@ func (g glob) matches(s string) bool {
 	return p == len(g)
 }
 
-// split cuts a glob at its first n-1 colons, as strings.SplitN does.
+// split splits a glob at its first n-1 colons, like strings.SplitN.
 func (g glob) split(n int) []glob {
 	var out []glob
 	start := 0
@@ -99,7 +100,7 @@ func (g glob) split(n int) []glob {
 	return append(out, g[start:])
 }
 
-// text returns what a pattern without wildcards matches; wildcards stand for themselves.
+// text returns a pattern as text, with wildcards as themselves.
 func (g glob) text() string {
 	var b strings.Builder
 	for _, x := range g {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Policy is a policy that has been read. It is immutable.
+// Policy is a parsed policy. It is immutable.
 type Policy struct{ statements []statement }
 
 // statement is one statement of a policy.
@@ -18,7 +18,7 @@ type statement struct {
 	exceptThese bool     // the actions come from NotAction
 	resources   []string
 	exceptThose bool     // the resources come from NotResource
-	principals  []string // of a trust policy; "*" is anybody
+	principals  []string // of a trust policy; "*" is anyone
 	conditions  []condition
 }
 
@@ -44,7 +44,7 @@ func (t *texts) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// document is a policy as it is written.
+// document is a policy as written.
 type document struct {
 	Version, ID string
 	Statement   json.RawMessage // one or a list
@@ -117,7 +117,7 @@ func parse(text string, valid func(written) error) (*Policy, error) {
 	return p, nil
 }
 
-// strict refuses names that a policy does not have.
+// strict decodes JSON and rejects unknown fields and trailing text.
 func strict(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -170,7 +170,7 @@ func (w written) statement() (statement, error) {
 	return s, nil
 }
 
-// principals reads the element Principal: "*", or lists by kind of principal, of which all are kept.
+// principals parses the element Principal: "*", or lists by kind of principal, which it concatenates.
 func principals(data json.RawMessage) ([]string, error) {
 	if string(data) == `"*"` {
 		return []string{"*"}, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/region/awsapi"
 )
 
-// addons are the workloads of kube-system that are add-ons of EKS, by the add-ons' names.
+// addons maps EKS add-ons to their workloads in kube-system.
 var addons = []struct {
 	name     string
 	workload client.Object
@@ -31,8 +31,8 @@ func daemonSet(name string) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// Addons implements awsapi.Kubernetes. An add-on has the version of its workload's image, and is degraded while pods of
-// it are missing.
+// Addons implements awsapi.Kubernetes. An add-on's version is that of its workload's image; it is degraded while some
+// of its pods are not available.
 func (c *Cluster) Addons(ctx context.Context) ([]awsapi.Addon, error) {
 	var out []awsapi.Addon
 	for _, a := range addons {
@@ -76,7 +76,7 @@ func addonOf(name string, w client.Object) awsapi.Addon {
 	return out
 }
 
-// versionOf returns the version of an add-on by its image: EKS's image of kube-proxy v1.36.2-eksbuild.1 has the tag
+// versionOf derives an add-on's version from its image: EKS's image of kube-proxy v1.36.2-eksbuild.1 has the tag
 // v1.36.2-minimal-eksbuild.1.
 func versionOf(image string) string {
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")

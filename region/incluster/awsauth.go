@@ -14,15 +14,15 @@ import (
 	"github.com/nodeless/nodeless/region/awsapi"
 )
 
-// mapRoles is the key of aws-auth with the IAM roles that may use the cluster (EKS User Guide, "Grant IAM users access
-// to Kubernetes with a ConfigMap").
+// mapRoles is the key of aws-auth that lists the IAM roles that may use the cluster (EKS User Guide, "Grant IAM users
+// access to Kubernetes with a ConfigMap").
 const mapRoles = "mapRoles"
 
-// MapRole implements awsapi.Kubernetes: EKS writes an entry into the ConfigMap aws-auth for each managed node group and
+// MapRole implements awsapi.Kubernetes: EKS adds an entry to the ConfigMap aws-auth for each managed node group and
 // each Fargate profile.
 func (c *Cluster) MapRole(ctx context.Context, r awsapi.NodeRole) error {
 	return c.changeRoles(ctx, func(entries []any) []any {
-		if !r.Fargate && slices.ContainsFunc(entries, entryOf(r)) { // node groups of a role share one
+		if !r.Fargate && slices.ContainsFunc(entries, entryOf(r)) { // node groups with the same role share an entry
 			return entries
 		}
 		groups := append([]string{"system:bootstrappers"}, r.Groups...)
@@ -47,7 +47,7 @@ func entryOf(r awsapi.NodeRole) func(any) bool {
 	}
 }
 
-// changeRoles changes the entries and keeps what users have written beside them. What is no list is left as it is.
+// changeRoles changes the entries and keeps those that users added. If mapRoles is not a list, it stays unchanged.
 func (c *Cluster) changeRoles(ctx context.Context, change func([]any) []any) error {
 	auth := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-auth", Namespace: metav1.NamespaceSystem}}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

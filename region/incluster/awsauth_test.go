@@ -51,7 +51,7 @@ func TestRolesInAWSAuth(t *testing.T) {
 `
 	check(s.eks.MapRole(t.Context(), pods), ofPods)
 	check(s.eks.MapRole(t.Context(), nodes), ofPods+ofNodes)
-	check(s.eks.MapRole(t.Context(), pods), ofPods+ofNodes+ofPods) // one for each profile
+	check(s.eks.MapRole(t.Context(), pods), ofPods+ofNodes+ofPods) // one entry for each profile
 	check(s.eks.MapRole(t.Context(), nodes), ofPods+ofNodes+ofPods)
 
 	users := "- rolearn: arn:aws:iam::1:role/admin\n  username: admin\n"

@@ -15,11 +15,11 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// drainTime is how long EKS waits for the pods of a node that a node group terminates (EKS user guide, "Managed node
-// group update behavior").
+// drainTime is how long EKS waits for the pods of a node that a node group is terminating (EKS user guide, "Managed
+// node group update behavior").
 const drainTime = 15 * time.Minute
 
-// drainNodes drains the nodes that managed node groups are about to terminate, as EKS does, until ctx is done.
+// drainNodes drains the nodes that managed node groups are terminating, as EKS does, until ctx is done.
 func (c *Cluster) drainNodes(ctx context.Context) {
 	var work sync.WaitGroup
 	defer work.Wait()
@@ -45,7 +45,7 @@ func (c *Cluster) drainNodes(ctx context.Context) {
 	}
 }
 
-// drain empties a node and lets its instance end, even if pods were left.
+// drain drains a node and lets its instance terminate, even if pods remain.
 func (c *Cluster) drain(ctx context.Context, group, instance, token string) {
 	if err := c.drainNode(ctx, instance); err != nil && ctx.Err() == nil {
 		c.log.Warn("EKS: node not drained", "group", group, "instance", instance, "error", err)
@@ -54,7 +54,7 @@ func (c *Cluster) drain(ctx context.Context, group, instance, token string) {
 		return // the next process drains it again
 	}
 	err := c.region.CompleteLifecycleAction(group, region.DrainHook, token, instance, region.HookContinue)
-	if err != nil { // the instance ended meanwhile
+	if err != nil { // the instance ended in the meantime
 		c.log.Debug("EKS: node drained", "instance", instance, "error", err)
 	}
 }
@@ -79,7 +79,7 @@ func (c *Cluster) drainNode(ctx context.Context, instance string) error {
 	return h.DeleteOrEvictPods(pods.Pods())
 }
 
-// nodeOf finds the Node of an instance, nil if it has none.
+// nodeOf returns the Node of an instance; nil if it has none.
 func (c *Cluster) nodeOf(ctx context.Context, instance string) (*corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := c.client.List(ctx, &nodes); err != nil {

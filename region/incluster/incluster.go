@@ -1,7 +1,7 @@
-// Package incluster is the Kubernetes behind the EKS of a simulated region. A Fargate profile of EKS is an object
-// FargateProfile of the cluster, so that the AWS API shows what kubectl creates and the other way round; add-ons are
-// the workloads that the cluster runs; nodes of managed node groups are drained before their instances end; new pods
-// ask for a branch interface if a SecurityGroupPolicy selects them.
+// Package incluster is the Kubernetes behind the EKS of a simulated region. An EKS Fargate profile is a
+// FargateProfile object of the cluster, so the AWS API shows what kubectl creates and vice versa. Add-ons are
+// workloads of the cluster. Nodes of managed node groups are drained before their instances terminate. New pods
+// request a branch interface if a SecurityGroupPolicy selects them.
 package incluster
 
 import (
@@ -30,13 +30,13 @@ type Cluster struct {
 	clientset kubernetes.Interface
 	region    *region.Region
 	log       *slog.Logger
-	deleted   signal.Signal // a profile is to be deleted
+	deleted   signal.Signal // set when a profile is to be deleted
 }
 
 var _ awsapi.Kubernetes = (*Cluster)(nil)
 
-// New returns the cluster of a REST configuration, which must be an administrator's, behind the EKS of a region. The
-// definitions need not be installed yet: there are no profiles then.
+// New returns the cluster at a REST configuration, which must be an administrator's, behind the EKS of a region. The
+// CRD of FargateProfile may be missing: until it is installed, there are no profiles.
 func New(cfg *rest.Config, r *region.Region, log *slog.Logger) (*Cluster, error) {
 	known := runtime.NewScheme()
 	if err := errors.Join(scheme.AddToScheme(known), v1alpha1.AddToScheme(known), v1beta1.AddToScheme(known)); err != nil {
@@ -53,12 +53,12 @@ func New(cfg *rest.Config, r *region.Region, log *slog.Logger) (*Cluster, error)
 	return &Cluster{config: cfg, client: c, clientset: clientset, region: r, log: log, deleted: signal.New()}, nil
 }
 
-// Run deletes the pods of profiles that are to be deleted and drains the nodes of node groups, until ctx is done.
+// Run deletes the pods of profiles being deleted and drains the nodes of node groups, until ctx is done.
 func (c *Cluster) Run(ctx context.Context) error {
 	var drains sync.WaitGroup
 	defer drains.Wait()
 	drains.Go(func() { c.drainNodes(ctx) })
-	c.deleted.Set() // what an earlier process began
+	c.deleted.Set() // deletions that an earlier process started
 	for {
 		select {
 		case <-c.deleted:

@@ -67,7 +67,7 @@ func tell(t *testing.T) *story {
 	return &story{t, eks, kubectl, r}
 }
 
-// profile is a profile as EKS has it; nil if it has none of the name.
+// profile returns a profile as EKS reports it, or nil if there is none of that name.
 func (s *story) profile(name string) *awsapi.FargateProfile {
 	s.Helper()
 	all, err := s.eks.FargateProfiles(s.Context())
@@ -91,7 +91,7 @@ func (s *story) status(name string, want types.FargateProfileStatus) *awsapi.Far
 	return p
 }
 
-// readied writes what the controller writes when it has looked at a profile.
+// readied sets the condition that the controller sets on a profile.
 func (s *story) readied(object string, status metav1.ConditionStatus, message string) {
 	s.Helper()
 	p := &v1alpha1.FargateProfile{}
@@ -130,7 +130,7 @@ func TestAProfileOfEKSIsAnObjectOfTheCluster(t *testing.T) {
 	if err := s.eks.TagFargateProfile(t.Context(), "Study_wildcard", nil); err != nil || len(s.profile("Study_wildcard").Tags) > 0 {
 		t.Errorf("tags stay: %v", err)
 	}
-	// a pod may choose it by either name
+	// A pod may select the profile by either name.
 	object := &v1alpha1.FargateProfile{}
 	if err := s.kubectl.Get(t.Context(), client.ObjectKey{Name: "study-wildcard"}, object); err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestDeletingAProfileDeletesItsPods(t *testing.T) {
 	}
 }
 
-// release lets a pod's deletion end.
+// release lets the deletion of a pod complete.
 func (s *story) release(ctx context.Context, namespace, name string) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	_ = s.kubectl.Patch(ctx, pod, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))

@@ -23,14 +23,14 @@ import (
 	"github.com/nodeless/nodeless/region/awsapi"
 )
 
-// Annotations of a FargateProfile that hold what EKS knows of it and Kubernetes has no field for.
+// Annotations of a FargateProfile for EKS's fields that Kubernetes lacks.
 const (
 	annotationRole    = "nodeless.sh/pod-execution-role-arn"
 	annotationSubnets = "nodeless.sh/subnets" // IDs, separated by commas
 	annotationTags    = "nodeless.sh/tags"    // a JSON object
 )
 
-// finalizer keeps a profile that EKS deletes until its pods are gone.
+// finalizer keeps a profile that EKS is deleting until its pods are gone.
 const finalizer = "nodeless.sh/eks"
 
 // FargateProfiles implements awsapi.Kubernetes.
@@ -46,7 +46,7 @@ func (c *Cluster) FargateProfiles(ctx context.Context) ([]awsapi.FargateProfile,
 	return out, nil
 }
 
-// list returns the profiles; none if their definition is not installed.
+// list returns the profiles; none if the CRD is not installed.
 func (c *Cluster) list(ctx context.Context) ([]v1alpha1.FargateProfile, error) {
 	var list v1alpha1.FargateProfileList
 	err := c.client.List(ctx, &list)
@@ -56,8 +56,8 @@ func (c *Cluster) list(ctx context.Context) ([]v1alpha1.FargateProfile, error) {
 	return list.Items, err
 }
 
-// profileOf returns a profile in EKS's form. It is CREATING until a controller has looked at it, and ACTIVE from then
-// on; what keeps its pods from running is its health.
+// profileOf converts a profile to EKS's type. It is CREATING until a controller has set its Ready condition, then
+// ACTIVE. If the condition is not true, its message is a health issue.
 func profileOf(p *v1alpha1.FargateProfile) awsapi.FargateProfile {
 	out := awsapi.FargateProfile{UID: string(p.UID), FargateProfile: types.FargateProfile{
 		FargateProfileName: aws.String(fargate.NameOf(p)), CreatedAt: &p.CreationTimestamp.Time,
@@ -95,7 +95,7 @@ func profileOf(p *v1alpha1.FargateProfile) awsapi.FargateProfile {
 	return out
 }
 
-// objectName returns a name in the form of Kubernetes: EKS also takes capitals and underscores.
+// objectName converts a name to a Kubernetes object name: EKS also allows capitals and underscores.
 func objectName(name string) string {
 	return strings.TrimRight(strings.ReplaceAll(strings.ToLower(name), "_", "-"), "-")
 }
@@ -138,7 +138,7 @@ func setTags(p *v1alpha1.FargateProfile, tags map[string]string) error {
 	return err
 }
 
-// refused returns the API server's refusal as EKS's.
+// refused converts an error of the API server to EKS's.
 func refused(err error) error {
 	var status apierrors.APIStatus
 	switch {
@@ -158,7 +158,7 @@ func refused(err error) error {
 	return err
 }
 
-// find returns the profile with a name of EKS.
+// find returns the profile with an EKS name.
 func (c *Cluster) find(ctx context.Context, name string) (*v1alpha1.FargateProfile, error) {
 	objects, err := c.list(ctx)
 	if err != nil {
@@ -207,16 +207,16 @@ func (c *Cluster) DeleteFargateProfile(ctx context.Context, name string) error {
 	return nil
 }
 
-// pause is between two looks at the pods of a profile that is being deleted.
+// pause is the interval at which the pods of a profile being deleted are checked.
 const pause = 250 * time.Millisecond
 
-// finish deletes the pods of profiles that are being deleted, as EKS does, and lets go of the profiles whose pods are
-// gone.
+// finish deletes the pods of profiles being deleted, as EKS does, and removes the finalizers of profiles whose pods
+// are gone.
 func (c *Cluster) finish(ctx context.Context) {
 	for {
 		left, err := c.step(ctx)
 		if err != nil && ctx.Err() == nil {
-			c.log.Warn("a Fargate profile is not deleted yet", "error", err)
+			c.log.Warn("cannot finish the deletion of a Fargate profile; retrying", "error", err)
 		}
 		if left == 0 && err == nil {
 			return
@@ -229,7 +229,7 @@ func (c *Cluster) finish(ctx context.Context) {
 	}
 }
 
-// step returns the number of profiles that are left.
+// step performs one pass of finish and returns the number of profiles left.
 func (c *Cluster) step(ctx context.Context) (left int, err error) {
 	objects, err := c.list(ctx)
 	if err != nil {
@@ -251,13 +251,13 @@ func (c *Cluster) step(ctx context.Context) (left int, err error) {
 		before := p.DeepCopy()
 		controllerutil.RemoveFinalizer(p, finalizer)
 		if err := c.client.Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return left + 1, fmt.Errorf("let go of FargateProfile %s: %w", p.Name, err)
+			return left + 1, fmt.Errorf("remove the finalizer of FargateProfile %s: %w", p.Name, err)
 		}
 	}
 	return left, nil
 }
 
-// deletePods deletes a profile's pods and reports whether none is left.
+// deletePods deletes a profile's pods and reports whether all are gone.
 func (c *Cluster) deletePods(ctx context.Context, profile string) (gone bool, err error) {
 	var pods corev1.PodList
 	if err := c.client.List(ctx, &pods, client.MatchingLabels{fargate.ProfileLabel: profile}); err != nil {

@@ -23,9 +23,9 @@ type mapping struct {
 	Groups   []string `json:"groups"`
 }
 
-// User returns as whom a caller of AWS uses the cluster: the account's administrator, who has created it, as
-// system:masters; users and roles of IAM as the ConfigMap aws-auth says (EKS User Guide, "Grant IAM users access to
-// Kubernetes with a ConfigMap").
+// User returns the Kubernetes user of an AWS caller: the account's administrator, who created the cluster, is in
+// system:masters; IAM users and roles are mapped by the ConfigMap aws-auth (EKS User Guide, "Grant IAM users access
+// to Kubernetes with a ConfigMap").
 func (c *Cluster) User(ctx context.Context, who awsapi.Caller) (user.Info, error) {
 	if who.Principal == nil {
 		return c.info(who, who.ARN, mapping{Username: who.ARN, Groups: []string{user.SystemPrivilegedGroup}}), nil
@@ -43,7 +43,7 @@ func (c *Cluster) User(ctx context.Context, who awsapi.Caller) (user.Info, error
 	if err := yaml.Unmarshal([]byte(auth.Data[list]), &entries); err != nil {
 		return nil, fmt.Errorf("ConfigMap kube-system/aws-auth: %s: %w", list, err)
 	}
-	for _, m := range slices.Backward(entries) { // the last entry counts
+	for _, m := range slices.Backward(entries) { // the last entry wins
 		if strings.EqualFold(m.RoleARN+m.UserARN, arn) {
 			return c.info(who, arn, m), nil
 		}
@@ -51,7 +51,8 @@ func (c *Cluster) User(ctx context.Context, who awsapi.Caller) (user.Info, error
 	return nil, fmt.Errorf("%s is in no entry of %s in the ConfigMap kube-system/aws-auth", arn, list)
 }
 
-// info is a mapped caller, with what aws-iam-authenticator tells of him (its README, "Full Configuration Format").
+// info returns the user of a mapped caller, with the attributes that aws-iam-authenticator sets (its README, "Full
+// Configuration Format").
 func (c *Cluster) info(who awsapi.Caller, canonical string, m mapping) *user.DefaultInfo {
 	dns := ""
 	if i, ok := c.region.Instance(who.Session); ok {

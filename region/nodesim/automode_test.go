@@ -2,7 +2,7 @@ package nodesim
 
 import "testing"
 
-// Nodes of EKS Auto Mode have their instance's ID as name; other nodes of Bottlerocket have its DNS name.
+// Nodes of EKS Auto Mode are named after their instance's ID, other Bottlerocket nodes after its DNS name.
 func TestANodeIsNamedAsItsUserDataSay(t *testing.T) {
 	const settings = "[settings.kubernetes]\ncluster-name = \"c\"\nmax-pods = 110\n"
 	for data, want := range map[string]struct{ name, image string }{

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,23 +27,26 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// resourceController is EKS's VPC resource controller, with its words (amazon-vpc-resource-controller-k8s v1.8,
+// resourceController is EKS's VPC resource controller and uses its wording (amazon-vpc-resource-controller-k8s v1.8,
 // pkg/provider/branch). A node whose VPC CNI has ENABLE_POD_ENI gets a trunk interface and offers
-// vpc.amazonaws.com/pod-eni; a pod that asks for one gets a branch interface in the security groups of the
-// SecurityGroupPolicies that select it. An annotation of the pod names the interface.
+// vpc.amazonaws.com/pod-eni. A pod that requests one gets a branch interface in the security groups of the
+// SecurityGroupPolicies that select the pod. An annotation of the pod describes the interface.
 type resourceController struct {
 	client    kubernetes.Interface
 	events    record.EventRecorder
 	nodes     listers.NodeLister
 	instances Instances
 	log       *slog.Logger
-	cooldown  time.Duration // that holds; 0 = not known yet
+	cooldown  time.Duration // effective one; 0 = not known yet
+	windows   atomic.Bool   // Windows nodes offer addresses for pods
+	onWindows func()        // called when windows has changed
 }
 
 func newResourceController(s *Simulator) *resourceController {
 	return &resourceController{
 		client: s.client, nodes: s.nodes, instances: s.o.Instances, log: s.o.Log,
-		events: s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "vpc-resource-controller"}),
+		onWindows: func() { enqueueWindows(s) },
+		events:    s.events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "vpc-resource-controller"}),
 	}
 }
 
@@ -50,11 +54,11 @@ const (
 	labelTrunk       = "vpc.amazonaws.com/has-trunk-attached"
 	annotationBranch = v1beta1.PodENI
 
-	cniSettings   = "amazon-vpc-cni" // a ConfigMap of kube-system
+	cniSettings   = catalog.WindowsIPAMMap // a ConfigMap in kube-system
 	branchSetting = "branch-eni-cooldown"
 )
 
-// Branch is the branch interface of a pod. Its form in JSON is that of the annotation.
+// Branch is the branch interface of a pod. Its JSON is that of the annotation.
 type Branch struct {
 	ID            string       `json:"eniId"`
 	MAC           string       `json:"ifAddress"`
@@ -76,7 +80,7 @@ func podReference(p *corev1.Pod) *corev1.ObjectReference {
 	}
 }
 
-// startFeatures provides what the VPC CNI of a node asks for beside addresses, and says so in the node's CNINode.
+// startFeatures provides what a node's VPC CNI requires besides addresses, and records it in the node's CNINode.
 func (r *resourceController) startFeatures(ctx context.Context, m *Instance, c catalog.CNI) {
 	if m.Type == nil {
 		return
@@ -101,11 +105,10 @@ func (r *resourceController) startFeatures(ctx context.Context, m *Instance, c c
 		"The node has trunk interface initialized successfully")
 }
 
-// keepCNINode creates the CNINode of a node, or brings its features up to date. There is none where the kind is not
-// defined.
+// keepCNINode creates the CNINode of a node, or updates its features. It does nothing if the kind is not defined.
 func (r *resourceController) keepCNINode(ctx context.Context, m *Instance, c catalog.CNI) error {
 	node, err := r.nodes.Get(m.Name)
-	if apierrors.IsNotFound(err) { // the watch has yet to see it
+	if apierrors.IsNotFound(err) { // not yet in the watch
 		node, err = r.client.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
 	}
 	if err != nil {
@@ -149,7 +152,7 @@ func (r *resourceController) keepCNINode(ctx context.Context, m *Instance, c cat
 	return err
 }
 
-// offerBranches has a node offer branch interfaces.
+// offerBranches makes a node offer branch interfaces.
 func (r *resourceController) offerBranches(ctx context.Context, node string, branches int) error {
 	offered := map[string]string{v1beta1.PodENI: strconv.Itoa(branches)}
 	for subresource, patch := range map[string]any{
@@ -169,8 +172,7 @@ func (r *resourceController) offerBranches(ctx context.Context, node string, bra
 	return nil
 }
 
-// assignAddress gives a pod an address of its node's interfaces, or an interface of its own. It returns the pod as it
-// is then.
+// assignAddress assigns a pod an address of its node's interfaces, or a branch interface. It returns the updated pod.
 func (r *resourceController) assignAddress(ctx context.Context, pod *corev1.Pod, m *Instance) (netip.Addr, *corev1.Pod,
 	error,
 ) {
@@ -181,7 +183,7 @@ func (r *resourceController) assignAddress(ctx context.Context, pod *corev1.Pod,
 	return ip, pod, err
 }
 
-// assignBranch gives a pod its branch interface, and returns its address and the pod with the annotation.
+// assignBranch assigns a pod its branch interface, and returns its address and the annotated pod.
 func (r *resourceController) assignBranch(ctx context.Context, pod *corev1.Pod, m *Instance) (netip.Addr, *corev1.Pod,
 	error,
 ) {
@@ -227,7 +229,7 @@ func (r *resourceController) assignBranch(ctx context.Context, pod *corev1.Pod, 
 	return b.IP, pod, nil
 }
 
-// securityGroupsOf returns the security groups of a pod, by the policies of its namespace.
+// securityGroupsOf returns the security groups of a pod according to the policies of its namespace.
 func (r *resourceController) securityGroupsOf(ctx context.Context, pod *corev1.Pod) ([]string, error) {
 	var policies v1beta1.SecurityGroupPolicyList
 	err := readAs(ctx, r.client,
@@ -249,7 +251,7 @@ func (r *resourceController) securityGroupsOf(ctx context.Context, pod *corev1.P
 	return v1beta1.GroupsOf(policies.Items, pod.Labels, account.Labels), nil
 }
 
-// configure takes over the settings of the ConfigMap amazon-vpc-cni; without any the defaults hold.
+// configure applies the settings of the ConfigMap amazon-vpc-cni; missing ones have their defaults.
 func (r *resourceController) configure(settings map[string]string) {
 	var cooldown time.Duration // the default
 	if n, err := strconv.Atoi(settings[branchSetting]); err == nil && n >= 0 {
@@ -271,19 +273,25 @@ func (r *resourceController) configure(settings map[string]string) {
 	}
 }
 
-// settingsHandler takes over the settings of the VPC CNI when they change.
+// settingsHandler applies the settings of the VPC CNI when they change.
 func (r *resourceController) settingsHandler() cache.ResourceEventHandler {
+	use := func(settings map[string]string) {
+		r.configure(settings)
+		if on := settings[catalog.WindowsIPAMKey] == "true"; r.windows.Swap(on) != on {
+			r.onWindows()
+		}
+	}
 	read := func(o any) {
 		if c, ok := o.(*corev1.ConfigMap); ok {
-			r.configure(c.Data)
+			use(c.Data)
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: read, UpdateFunc: func(_, o any) { read(o) }, DeleteFunc: func(any) { r.configure(nil) },
+		AddFunc: read, UpdateFunc: func(_, o any) { read(o) }, DeleteFunc: func(any) { use(nil) },
 	}
 }
 
-// readAs reads what is at a path of the API server into an object of a kind that the client does not know.
+// readAs reads an API path into an object of a kind that the client does not know.
 func readAs(ctx context.Context, client kubernetes.Interface, path string, into any) error {
 	raw, err := client.CoreV1().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
 	if err != nil {

@@ -17,12 +17,12 @@ const (
 	cniApp       = catalog.CNIContainer
 )
 
-// cniState is the VPC CNI of a node. Where its pod has ended, no pod gets an address until the next one runs, as on
-// EKS, where the CNI plugin then finds nobody to ask.
+// cniState is the state of a node's VPC CNI. After its pod has ended, no pod gets an address until the next one runs:
+// on EKS, the CNI plugin then finds no daemon to connect to.
 type cniState int
 
 const (
-	cniNone    cniState = iota // it has not run yet
+	cniNone    cniState = iota // has not run yet
 	cniRunning                 // its pod runs
 	cniDown                    // its pod has ended
 )
@@ -41,17 +41,13 @@ func (s *Simulator) cniOf(node string) cniState {
 	return cniNone
 }
 
-// awaitsCNI reports whether a node on which the VPC CNI has not run yet is about to get it. Until then its pods wait:
-// on EKS the node would not be ready. A node that the DaemonSet leaves out has an address for each pod.
-func (s *Simulator) awaitsCNI(name string) bool {
-	if s.cniOf(name) != cniNone {
+// awaitsCNI reports whether the VPC CNI has not run on a node yet but is going to. Until then the node is not ready,
+// and its pods wait. A node that the DaemonSet does not select has an address for each pod.
+func (s *Simulator) awaitsCNI(m *Instance, node *corev1.Node) bool {
+	if m.fake || s.cniOf(m.Name) != cniNone {
 		return false
 	}
 	d, err := s.cnis.DaemonSets(cniNamespace).Get(cniApp)
-	if err != nil {
-		return false
-	}
-	node, err := s.nodes.Get(name)
 	if err != nil {
 		return false
 	}
@@ -59,7 +55,7 @@ func (s *Simulator) awaitsCNI(name string) bool {
 	return err == nil && matches
 }
 
-// setCNI records the state of the VPC CNI of an instance, and reports whether it is news.
+// setCNI records the state of an instance's VPC CNI, and reports whether it has changed.
 func (s *Simulator) setCNI(m *Instance, state cniState, pod string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,13 +70,13 @@ func (s *Simulator) setCNI(m *Instance, state cniState, pod string) bool {
 	return true
 }
 
-// isNews reports whether the state of the VPC CNI, and its pod, are others than before.
+// isNews reports whether the given state and pod of the VPC CNI differ from the recorded ones.
 func (b *instance) isNews(state cniState, pod string) bool {
 	return (b.cni != state || b.cniPod != pod && state == cniRunning) && (b.cniPod == pod || state != cniDown)
 }
 
-// startCNI configures the VPC CNI of a node by the environment of its running pod of aws-node. The pods that wait for
-// addresses are tried again, and get none before. Only then does the node offer branch interfaces, which brings pods.
+// startCNI configures a node's VPC CNI from the environment of its running aws-node pod. It then retries the pods
+// that wait for addresses; until then they get none. The node offers branch interfaces last, as these attract pods.
 func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) {
 	s.mu.Lock()
 	b := s.booted[m.Name]
@@ -100,17 +96,18 @@ func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) 
 	}
 	joined := s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, pod: pod})
 	s.setCNI(m, cniRunning, string(pod.UID))
+	s.queue.Add("node/" + m.Name)
 	s.enqueuePods(m.Name)
 	if joined {
 		s.controller.startFeatures(ctx, m, c)
 	}
 }
 
-// startBuiltInCNI configures the VPC CNI of a node of EKS Auto Mode, which has it without a DaemonSet: it gives
-// prefixes, unless the kubelet takes no more pods than the interfaces hold single addresses (ipv4PrefixSize: "32" of
-// the NodeClass).
+// startBuiltInCNI configures the VPC CNI of an EKS Auto Mode node, which is built in and has no DaemonSet. It uses
+// prefixes, unless the kubelet's maximum number of pods is what the interfaces hold in single addresses
+// (ipv4PrefixSize: "32" of the NodeClass).
 func (s *Simulator) startBuiltInCNI(m *Instance) {
-	if m.fake || m.Name != m.ID || s.cniOf(m.Name) != cniNone { // Auto Mode's nodes are named by their instances
+	if m.fake || m.Name != m.ID || s.cniOf(m.Name) != cniNone { // Auto Mode's nodes are named after their instances
 		return
 	}
 	k, err := kubeletOf(*m)
@@ -123,14 +120,14 @@ func (s *Simulator) startBuiltInCNI(m *Instance) {
 	s.o.Instances.SetCNI(m.ID, c, k.MaxPods)
 }
 
-// stopCNI records that a pod of aws-node has ended.
+// stopCNI records that an aws-node pod has ended.
 func (s *Simulator) stopCNI(pod *corev1.Pod) {
 	if m := s.instance(pod.Spec.NodeName); m != nil {
 		s.setCNI(m, cniDown, string(pod.UID))
 	}
 }
 
-// environment returns the variables of a pod of aws-node. Those that refer to other objects are left out.
+// environment returns the variables of an aws-node pod. Those that refer to other objects have no value.
 func environment(pod *corev1.Pod) map[string]string {
 	out := map[string]string{}
 	for i := range pod.Spec.Containers {

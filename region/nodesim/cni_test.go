@@ -6,16 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/nodeless/nodeless/controller/crds"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// A node's addresses are as the environment of its pod of aws-node says. While that pod is being replaced, no pod of
-// the node gets an address.
+// The environment of its aws-node pod configures a node's addresses. While that pod is being replaced, no pod of the
+// node gets an address.
 func TestTheEnvironmentOfAWSNodeConfiguresItsNode(t *testing.T) {
 	s := tell(t)
 	s.boot("cni")
@@ -47,8 +50,8 @@ func TestTheEnvironmentOfAWSNodeConfiguresItsNode(t *testing.T) {
 	})
 }
 
-// The pod of aws-node is ready when its node's pods get addresses and not before, as by its readiness probe on EKS: a
-// pod that comes to the node then does not wait.
+// The pod of aws-node becomes ready only once its node's pods can get addresses, like by its readiness probe on EKS.
+// So a pod that is bound to the node then does not wait.
 func TestAWSNodeIsReadyWhenThereAreAddresses(t *testing.T) {
 	s := tell(t)
 	s.boot("probe")
@@ -70,7 +73,90 @@ func TestAWSNodeIsReadyWhenThereAreAddresses(t *testing.T) {
 	}
 }
 
-// daemon puts a pod of aws-node on a node and waits until it runs.
+// A node whose VPC CNI is not running yet is not ready, as on EKS: no pod is bound to it that would take a
+// DaemonSet's capacity or address.
+func TestANodeIsReadyWhenItsCNIRuns(t *testing.T) {
+	offerCNI(t, map[string]string{"role": "cold"})
+	s := tell(t)
+	meanwhile := make(chan *corev1.NodeCondition, 1)
+	configuring.Store("i-cold", func() {
+		node, err := s.api.CoreV1().Nodes().Get(context.Background(), "cold", metav1.GetOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		meanwhile <- conditions.OfNode(node, corev1.NodeReady)
+	})
+	s.boot("other") // the DaemonSet does not run there
+	s.node("other", ready(corev1.ConditionTrue))
+	s.boot("cold")
+	if c := <-meanwhile; c == nil || c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" ||
+		!strings.Contains(c.Message, "cni plugin not initialized") {
+		t.Errorf("while its CNI starts the node's condition is %+v", c)
+	}
+	s.node("cold", ready(corev1.ConditionTrue))
+	planetest.Eventually(t, "an event of the node", func(ctx context.Context) error {
+		list, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.name=cold,reason=NodeReady"})
+		if err == nil && len(list.Items) != 1 {
+			err = fmt.Errorf("%d of them", len(list.Items))
+		}
+		return err
+	})
+}
+
+// A pod waits for its node's VPC CNI only as long as there is a DaemonSet that may still run it.
+func TestAPodDoesNotWaitForADeletedCNI(t *testing.T) {
+	offerCNI(t, map[string]string{"role": "bare"}, func(d *appsv1.DaemonSet) { // it never runs
+		d.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/never"}}
+	})
+	s := tell(t)
+	s.boot("bare")
+	s.node("bare", ready(corev1.ConditionFalse))
+	waiting := s.pod("bare", corev1.PodPending, func(*corev1.Pod) {})
+	s.pod("bare", corev1.PodRunning, func(p *corev1.Pod) { p.Spec.HostNetwork = true }) // needs no address
+	err := s.api.AppsV1().DaemonSets("kube-system").Delete(t.Context(), "aws-node", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "the pod runs", func(ctx context.Context) error {
+		p, err := s.api.CoreV1().Pods(s.namespace).Get(ctx, waiting.Name, metav1.GetOptions{})
+		if err == nil && p.Status.Phase != corev1.PodRunning {
+			err = fmt.Errorf("it is %s", p.Status.Phase)
+		}
+		return err
+	})
+}
+
+// offerCNI creates the DaemonSet aws-node for nodes with these labels.
+func offerCNI(t *testing.T, nodes map[string]string, change ...func(*appsv1.DaemonSet)) {
+	t.Helper()
+	api, err := kubernetes.NewForConfig(planetest.Start(t).RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"k8s-app": "aws-node"}
+	sets := api.AppsV1().DaemonSets("kube-system")
+	set := &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Name: "aws-node"},
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+				NodeSelector: nodes, HostNetwork: true,
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				Containers:  []corev1.Container{{Name: "aws-node", Image: "i"}},
+			}},
+		},
+	}
+	for _, f := range change {
+		f(set)
+	}
+	if _, err = sets.Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sets.Delete(context.Background(), "aws-node", metav1.DeleteOptions{}) })
+}
+
+// daemon runs a pod of aws-node on a node and waits until it is running.
 func (s *story) daemon(node, variable, value string) *corev1.Pod {
 	s.Helper()
 	system := *s
@@ -87,7 +173,7 @@ func (s *story) daemon(node, variable, value string) *corev1.Pod {
 	})
 }
 
-// remove deletes a pod at once.
+// remove deletes a pod immediately.
 func (s *story) remove(pod *corev1.Pod) {
 	s.Helper()
 	err := s.api.CoreV1().Pods(pod.Namespace).Delete(s.Context(), pod.Name,
@@ -97,7 +183,7 @@ func (s *story) remove(pod *corev1.Pod) {
 	}
 }
 
-// told waits for an event of a pod, as "COMPONENT: MESSAGE" has it.
+// told waits for an event of a pod whose "COMPONENT: MESSAGE" contains the message.
 func (s *story) told(pod *corev1.Pod, reason, message string) {
 	s.Helper()
 	planetest.Eventually(s.T, "an event "+reason, func(ctx context.Context) error {
@@ -115,7 +201,7 @@ func (s *story) told(pod *corev1.Pod, reason, message string) {
 	})
 }
 
-// Under custom networking a node whose ENIConfig cannot be used says so, and looks again when pods start.
+// With custom networking a node whose ENIConfig cannot be used reports that, and tries again when pods start.
 func TestANodeWaitsForItsENIConfig(t *testing.T) {
 	s := tell(t)
 	s.boot("custom")
@@ -124,7 +210,8 @@ func TestANodeWaitsForItsENIConfig(t *testing.T) {
 		`ENIConfig "default" does not exist; create it`)
 }
 
-// A node offers branch interfaces only when its pods get addresses: the pods that this brings start at once.
+// A node offers branch interfaces only once its pods can get addresses, so that pods which are bound because of them
+// start at once.
 func TestATrunkComesAfterTheAddresses(t *testing.T) {
 	s := tell(t)
 	s.boot("late")
@@ -153,8 +240,8 @@ func TestATrunkComesAfterTheAddresses(t *testing.T) {
 	}
 }
 
-// With ENABLE_POD_ENI a node offers branch interfaces, as its label says, and a pod that asks for one has its address
-// from it, in the security groups of the policies that select it. What EC2 refuses is an event of the pod.
+// With ENABLE_POD_ENI a node offers branch interfaces, as its label says. A pod that requests one gets its address
+// from it, in the security groups of the policies that select the pod. What EC2 rejects becomes an event of the pod.
 func TestPodsHaveInterfacesOfTheirOwn(t *testing.T) {
 	s := tell(t)
 	if err := crds.Apply(t.Context(), planetest.Start(t).RESTConfig(), crds.VPCCNI()); err != nil {

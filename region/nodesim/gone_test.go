@@ -21,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// crowd holds up the Node that is called tardy until it may go on.
+// crowd is a transport that delays the creation of the Node tardy until the test lets it continue.
 type crowd struct {
 	api                http.RoundTripper
 	came, let, through chan struct{}
@@ -46,7 +46,7 @@ func bodyNames(req *http.Request, name string) bool {
 	return err == nil && bytes.Contains(raw, []byte(name))
 }
 
-// inMemory is a simulator on an API server that answers through the crowd.
+// inMemory starts a simulator with an API server that it reaches through the crowd.
 func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	server := apisim.New()
 	c := crowd{api: server, came: make(chan struct{}), let: make(chan struct{}), through: make(chan struct{})}
@@ -73,8 +73,8 @@ func inMemory(t *testing.T) (hall, crowd, kubernetes.Interface) {
 	return h, c, api
 }
 
-// A kubelet's first word may be on its way for seconds where the API server is busy, and its instance may be
-// terminated meanwhile.
+// A kubelet's registration may take seconds when the API server is busy, and its instance may be terminated
+// meanwhile.
 func TestANodeDoesNotOutliveItsInstance(t *testing.T) {
 	h, c, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()
@@ -97,8 +97,8 @@ func TestANodeDoesNotOutliveItsInstance(t *testing.T) {
 	})
 }
 
-// An address, and so the name of a Node, comes again: what is left of the instance that had it before is not taken
-// for the new one's.
+// An address, and with it the name of a Node, is reused: what is left of the previous instance is not mistaken for
+// the new one's.
 func TestANameComesAgain(t *testing.T) {
 	h, _, api := inMemory(t)
 	nodes := api.CoreV1().Nodes()

@@ -16,7 +16,7 @@ const runtimeVersion = "simulated://1"
 const kubeletPort = 10250
 
 // Host finds the simulated node with a host name or address, and the node's address. node is "" if there is none. It
-// fails for a node whose instance has ended.
+// returns an error for a node whose instance has ended.
 func (s *Simulator) Host(name string) (node string, ip netip.Addr, err error) {
 	if n, err := s.nodes.Get(name); err == nil {
 		m := s.instance(name)
@@ -64,7 +64,7 @@ func (s *Simulator) Pods(node string) []*corev1.Pod {
 	return pods
 }
 
-// leaseNodes returns the Nodes whose leases to renew: those whose instance runs, real or fake.
+// leaseNodes returns the Nodes whose leases to renew: those with a running instance, real or fake.
 func (s *Simulator) leaseNodes() []lease.Node {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,17 +8,18 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// Instance is a booted instance, as far as the simulator needs it.
+// Instance holds what the simulator needs of a booted instance.
 type Instance struct {
 	ID         string
 	ProviderID string
-	Name       string // the Node's name, as NodeName says
+	Name       string // the Node's name; see NodeName
 	IP         netip.Addr
 	Type       *catalog.Type // nil if unknown: such an instance joins no cluster
 	Zone       string
 	ZoneID     string
 	Region     string
 	UserData   []byte // decoded
+	Windows    string // the version of Windows Server, such as 2022; "" = Linux
 	RootDisk   int64  // bytes of the volume that holds containers; 0 = the image's default
 	Claim      string // name of its NodeClaim; "" if unknown
 	// Labels are set on the Node in addition to those of its kubelet and user data.
@@ -47,20 +48,19 @@ type Event struct {
 type Instances interface {
 	// Watch delivers the existing instances, then every change, in order, until ctx is done.
 	Watch(ctx context.Context) <-chan Event
-	// SetCNI says how the VPC CNI of an instance is configured, and how many pods its kubelet takes.
+	// SetCNI configures an instance's VPC CNI and the maximum number of pods of its kubelet.
 	SetCNI(instanceID string, c catalog.CNI, maxPods int)
-	// SetPodNetwork says in which subnet and security groups the interfaces for pods of an instance are under custom
-	// networking.
+	// SetPodNetwork sets the subnet and security groups of an instance's pod interfaces under custom networking.
 	SetPodNetwork(instanceID, subnet string, securityGroups []string) error
-	// AssignPodIP takes an address for a pod from the instance's subnet; a pod gets the same address again.
+	// AssignPodIP assigns a pod an address of its instance's interfaces; the same pod gets the same address again.
 	AssignPodIP(instanceID, podUID string) (netip.Addr, error)
-	// AttachTrunk gives an instance a trunk interface, unless it has one.
+	// AttachTrunk attaches a trunk interface to an instance, unless it has one.
 	AttachTrunk(instanceID string) error
-	// AssignBranch gives a pod a branch of its instance's trunk, in security groups; none = in those of the trunk. A pod
-	// gets the same one again.
+	// AssignBranch assigns a pod a branch of its instance's trunk, in the given security groups or, if there are none,
+	// in the trunk's. The same pod gets the same branch again.
 	AssignBranch(instanceID, podUID string, securityGroups []string) (Branch, error)
-	// SetBranchCooldown says how long the branch of a pod that has ended keeps its place, 0 = the default, and returns
-	// what holds.
+	// SetBranchCooldown sets how long the branch of an ended pod is kept, 0 = the default, and returns the effective
+	// value.
 	SetBranchCooldown(d time.Duration) time.Duration
 	// ReleasePodIP releases a pod's address or branch; it ignores unknown pods.
 	ReleasePodIP(podUID string)

@@ -10,14 +10,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// Labels and annotations of KWOK, with the meaning that they have there (kwok v0.8, kustomize/stage, and the stages of
+// Labels and annotations of KWOK, with the same meaning as there (kwok v0.8, kustomize/stage, and the stages of
 // Karpenter's hack/kwok).
 const (
 	// annotationDelay is how long a pod's processes take to end, as a Go duration, regardless of the grace period.
 	annotationDelay = "pod-delete.stage.kwok.x-k8s.io/delay"
 	// labelStage with the value unhealthy marks a pod whose state stays unknown.
 	labelStage, unhealthy = "kwok.x-k8s.io/stage", "unhealthy"
-	// annotationNode with the value fake marks a Node that somebody else created and that has no instance.
+	// annotationNode with the value fake marks a Node without an instance, which a user created.
 	annotationNode, fake = "kwok.x-k8s.io/node", "fake"
 )
 
@@ -44,8 +44,8 @@ func unhealthyStatus(running corev1.PodStatus, now metav1.Time) corev1.PodStatus
 	return running
 }
 
-// fakeInstance returns an instance for a Node that somebody created without one, or nil. Its pods have the Node's
-// address, since it has no subnet.
+// fakeInstance returns an instance for a Node that a user created without one, or nil. Its pods have the Node's
+// address, as it has no subnet.
 func (s *Simulator) fakeInstance(name string) *Instance {
 	node, err := s.nodes.Get(name)
 	if err != nil || node.Annotations[annotationNode] != fake || node.DeletionTimestamp != nil {
@@ -60,7 +60,7 @@ func (s *Simulator) fakeInstance(name string) *Instance {
 	return m
 }
 
-// trackFake records whether a node is a fake; the pods of a new one have waited for it.
+// trackFake records whether a node is fake. It queues the pods of a new fake node, which have been waiting for it.
 func (s *Simulator) trackFake(name string, played bool) {
 	s.mu.Lock()
 	before := s.fakes[name]
@@ -75,11 +75,12 @@ func (s *Simulator) trackFake(name string, played bool) {
 	}
 }
 
-// reportedUnhealthy reports whether somebody set a node's Ready condition to false by hand. It stays so, where a
-// kubelet would soon correct it: this is how a test, or a curious user, breaks an instance. What the control plane
-// writes when it has not heard from a node is corrected.
+// reportedUnhealthy reports whether a user set a node's Ready condition to something other than true. The simulator
+// leaves it so, where a kubelet would soon correct it: tests and curious users can break an instance this way. It
+// does correct what the control plane writes about a node that stopped reporting, and what the simulator itself
+// wrote.
 func reportedUnhealthy(node *corev1.Node) bool {
 	c := conditions.OfNode(node, corev1.NodeReady)
 	return c != nil && c.Status != corev1.ConditionTrue && c.Reason != "NodeStatusUnknown" &&
-		c.Reason != "NodeStatusNeverUpdated"
+		c.Reason != "NodeStatusNeverUpdated" && c.Message != messageNotReady
 }

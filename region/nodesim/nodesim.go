@@ -1,10 +1,10 @@
-// Package nodesim does for simulated instances what a kubelet, a CNI plugin, a cloud controller and EKS's VPC resource
-// controller do for real ones. An instance that has booted registers its Node with the labels and taints of its user
-// data, renews its lease, gives pods addresses or interfaces, runs them, and ends them with their grace periods. When
-// the instance is terminated, its Node is deleted.
+// Package nodesim does for simulated instances what a kubelet, a CNI plugin, a cloud controller and EKS's VPC
+// resource controller do for real ones. A booted instance registers its Node with the labels and taints in its user
+// data, renews its lease, assigns addresses or interfaces to pods, runs them, and stops them within their grace
+// periods. When the instance is terminated, its Node is deleted.
 //
-// No container runs: processes are pretended. A pod that would end by itself (restartPolicy Never or OnFailure)
-// succeeds after the time in its annotation nodeless.sh/run-for, or that of a `sleep` in its command, or two seconds.
+// No container runs: processes are simulated. A pod that ends on its own (restartPolicy Never or OnFailure) succeeds
+// after the time in its annotation nodeless.sh/run-for, after that of a `sleep` in its command, or after two seconds.
 //
 // Own code instead of kwok's packages: see docs/adr/0004-own-node-simulator.md.
 package nodesim
@@ -40,16 +40,17 @@ type Options struct {
 	Instances Instances
 	Clock     clock.Clock
 	Log       *slog.Logger
-	// Kubelets serves the API of the nodes' kubelets until its context ends; nil = nobody does. See package kubelet.
+	// Kubelets serves the API of the nodes' kubelets until its context ends; nil = it is not served. See package
+	// kubelet.
 	Kubelets func(context.Context, *Simulator) error
 }
 
 const (
-	// Retries back off up to the time that a kubelet waits between attempts to register (Kubernetes 1.36,
+	// Retries back off up to the interval between a kubelet's attempts to register (Kubernetes 1.36,
 	// pkg/kubelet/kubelet_node_status.go).
 	firstRetry, lastRetry = 20 * time.Millisecond, 7 * time.Second
 
-	workers = 16 // concurrent API writes; the API server on two cores is saturated before
+	workers = 16 // concurrent API writes; the API server on two cores is saturated with fewer
 )
 
 // Simulator runs the instances of one region as Nodes of one cluster.
@@ -60,7 +61,9 @@ type Simulator struct {
 	pods   listers.PodLister
 	byNode cache.Indexer
 	nodes  listers.NodeLister
-	cnis   appslisters.DaemonSetLister // of the VPC CNI alone
+	cnis   appslisters.DaemonSetLister // of the VPC CNI only
+
+	gpus *gpuDriver
 
 	controller *resourceController
 
@@ -69,21 +72,22 @@ type Simulator struct {
 	booted map[string]*instance // by node name
 	gone   map[string]string    // by node name: provider ID of a terminated instance whose Node may still exist
 	fakes  map[string]bool      // nodes that have no instance; see fakeInstance
-	timers map[string]time.Time // by key: when it is queued again
+	timers map[string]time.Time // by key: when it is queued next
 }
 
 type instance struct {
 	Instance
 	ending     bool
-	registered bool // a kubelet creates its Node once: if somebody deletes it, it stays deleted
+	published  bool // its devices are published
+	registered bool // a kubelet creates its Node once; if the Node is deleted, it stays deleted
 	cni        cniState
-	cniPod     string          // UID of the pod of aws-node that ran last
-	cniNetwork *waitingNetwork // nil = the node's CNI waits for no ENIConfig
+	cniPod     string          // UID of the aws-node pod that ran last
+	cniNetwork *waitingNetwork // nil = the CNI is not waiting for an ENIConfig
 }
 
 const indexByNode = "node"
 
-// Run simulates until ctx is done. It resumes instances that booted earlier, so that a restart loses nothing.
+// Run simulates until ctx is done. It resumes instances that booted earlier, so a restart loses nothing.
 func Run(ctx context.Context, o Options) error {
 	cfg := rest.CopyConfig(o.REST)
 	cfg.ContentType = "application/vnd.kubernetes.protobuf"
@@ -118,7 +122,7 @@ func (s *Simulator) run(ctx context.Context) error {
 	if s.o.Kubelets != nil {
 		wg.Go(func() {
 			if err := s.o.Kubelets(ctx, s); err != nil && ctx.Err() == nil {
-				s.o.Log.Error("node simulator: kubelets do not answer", "error", err)
+				s.o.Log.Error("node simulator: cannot serve the kubelet API of simulated nodes", "error", err)
 			}
 		})
 	}
@@ -143,7 +147,7 @@ func (s *Simulator) watch(ctx context.Context) error {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
 	all := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim)
-	one := func(name string) informers.SharedInformerFactory { // object of the VPC CNI
+	one := func(name string) informers.SharedInformerFactory { // one named object of the VPC CNI
 		return informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace),
 			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 				o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
@@ -169,6 +173,12 @@ func (s *Simulator) watch(ctx context.Context) error {
 	}
 	if _, err := nodes.Informer().AddEventHandler(s.handler("node/")); err != nil {
 		return fmt.Errorf("node simulator: watch nodes: %w", err)
+	}
+	classes := all.Resource().V1().DeviceClasses()
+	s.gpus = &gpuDriver{sim: s, classes: classes.Lister()}
+	came := cache.ResourceEventHandlerFuncs{AddFunc: s.gpus.classCame}
+	if _, err := classes.Informer().AddEventHandler(came); err != nil {
+		return fmt.Errorf("node simulator: watch device classes: %w", err)
 	}
 	bound.Start(ctx.Done())
 	all.Start(ctx.Done())

@@ -79,6 +79,53 @@ func TestAnInstanceRegistersAsItsUserDataSays(t *testing.T) {
 	}
 }
 
+// nodeadm passes flags to the kubelet, for which they override its configuration, in whatever part they are.
+func TestFlagsOfTheKubeletOverrideItsConfiguration(t *testing.T) {
+	first := `
+Content-Type: application/node.eks.aws
+
+kind: NodeConfig
+spec:
+  kubelet:
+    flags:
+    - --node-labels="rack=1,tier=a"
+    - --max-pods=11
+    - --register-with-taints=a=x:NoSchedule,b:NoExecute
+    - --kube-reserved cpu=300m
+    - --eviction-hard=memory.available<10%
+    - --v=4
+    - --image-gc-high-threshold
+    - "75"
+
+--//`
+	k, err := parseUserData([]byte(strings.Replace(userData, "--//", "--//"+first, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := newNode(&Instance{Name: "ip-10-0-0-4", Type: typeNamed("m5.large")}, k, metav1.Now())
+	for key, want := range map[string]string{"rack": "1", "tier": "a", "team": "data"} {
+		if node.Labels[key] != want {
+			t.Errorf("label %s is %q, want %q", key, node.Labels[key], want)
+		}
+	}
+	want := []corev1.Taint{
+		{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "b", Effect: corev1.TaintEffectNoExecute},
+	}
+	if !slices.Equal(node.Spec.Taints, want) {
+		t.Errorf("taints %v, want %v", node.Spec.Taints, want)
+	}
+	if a := node.Status.Allocatable; a.Pods().Value() != 11 || a.Cpu().MilliValue() != 1700 {
+		t.Errorf("allocatable %v, want 11 pods and 1700m CPU", a)
+	}
+	if k.EvictionHard["memory.available"] != "10%" {
+		t.Errorf("eviction-hard %v", k.EvictionHard)
+	}
+	_, err = parseUserData([]byte(strings.Replace(userData, "--node-labels=", "--max-pods=", 1)))
+	if err == nil || !strings.Contains(err.Error(), "spec.kubelet.flags: --max-pods") {
+		t.Errorf("flags that the kubelet refuses: %v", err)
+	}
+}
+
 func TestABottlerocketInstanceRegistersAsItsSettingsSay(t *testing.T) {
 	k, err := parseUserData([]byte(`[settings.ntp]
 time-servers = ["x"]
@@ -215,4 +262,18 @@ func TestStatusOfAPod(t *testing.T) {
 func typeNamed(name string) *catalog.Type {
 	t, _ := catalog.Lookup(name)
 	return t
+}
+
+// A Node that no controller adopts is ready in the end, as a kubelet's is.
+func TestANodeDoesNotAwaitItsAdoptionForEver(t *testing.T) {
+	registered := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	node := &corev1.Node{}
+	node.Status.Conditions = kubeletConditions(metav1.NewTime(registered), true)
+	if awaitsAdoption(node, registered) {
+		t.Error("a Node without the taint waits")
+	}
+	node.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}}
+	if !awaitsAdoption(node, registered.Add(adoptionTime-1)) || awaitsAdoption(node, registered.Add(adoptionTime)) {
+		t.Error("a Node with the taint waits for another time than adoptionTime")
+	}
 }

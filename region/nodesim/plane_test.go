@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// hall is where instances come from.
+// hall provides the events of instances.
 type hall chan nodesim.Event
 
 func (h hall) Watch(context.Context) <-chan nodesim.Event { return h }
@@ -73,8 +73,8 @@ func (hall) SetPodNetwork(instance, subnet string, _ []string) error {
 	return nil
 }
 
-// configured holds what the VPC CNI of each instance was told; configuring what happens while it is told, attaching
-// what happens while its trunk is attached.
+// configured holds the last CNI configuration of each instance; configuring and attaching hold functions that run
+// while an instance is configured, or its trunk attached.
 var configured, configuring, attaching sync.Map
 
 func (hall) PodsWithIP() []string { return nil }
@@ -86,7 +86,7 @@ func (h hall) boot(name string) {
 }
 func ready(status corev1.ConditionStatus) func(*corev1.Node) error { return condition(status, "") }
 
-// instance joins with the label role=NAME.
+// instance returns an instance whose node has the label role=NAME.
 func instance(name string) nodesim.Instance {
 	large, _ := catalog.Lookup("m5.large")
 	return nodesim.Instance{
@@ -144,7 +144,7 @@ func (s *story) node(name string, is func(*corev1.Node) error) *corev1.Node {
 	return node
 }
 
-// pod puts a pod on a node and waits until its phase is as said.
+// pod creates a pod on a node and waits until it has the phase.
 func (s *story) pod(node string, phase corev1.PodPhase, change func(*corev1.Pod)) *corev1.Pod {
 	s.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -170,7 +170,7 @@ func (s *story) pod(node string, phase corev1.PodPhase, change func(*corev1.Pod)
 	return pod
 }
 
-// condition is what Ready must say, and why.
+// condition checks the status and reason of condition Ready.
 func condition(status corev1.ConditionStatus, reason string) func(*corev1.Node) error {
 	return func(node *corev1.Node) error {
 		for _, c := range node.Status.Conditions {
@@ -182,10 +182,10 @@ func condition(status corev1.ConditionStatus, reason string) func(*corev1.Node) 
 	}
 }
 
-// write puts another Ready condition on a node.
+// write overwrites the Ready condition of a node.
 func (s *story) write(node *corev1.Node, status corev1.ConditionStatus, reason string) {
 	s.Helper()
-	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // its taints are somebody else's to write
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { // others write the node's taints
 		now, err := s.api.CoreV1().Nodes().Get(context.Background(), node.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -251,7 +251,41 @@ func TestAnInstanceThatIsRefusedTriesAgain(t *testing.T) {
 	}
 }
 
-// What the control plane says of a node that was not heard of is put right; what somebody writes by hand stays.
+// A Node that its kubelet registers with Karpenter's taint is ready once it is adopted, as on EC2: kube-scheduler
+// would bind pods to it before kube-controller-manager knows that the taint, of effect NoExecute, is gone.
+func TestANodeIsNotReadyBeforeItIsAdopted(t *testing.T) {
+	s := tell(t)
+	nodes, ctx := s.api.CoreV1().Nodes(), t.Context()
+	seen, err := nodes.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=adopted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer seen.Stop()
+	i := instance("adopted")
+	i.UserData = []byte("kind: NodeConfig\nspec: {cluster: {name: c}, kubelet: {config: {registerWithTaints: " +
+		"[{key: karpenter.sh/unregistered, effect: NoExecute}]}}}\n")
+	s.hall <- nodesim.Event{Kind: nodesim.Booted, Instance: i}
+	node := (<-seen.ResultChan()).Object.(*corev1.Node)
+	if err := condition(corev1.ConditionFalse, "KubeletNotReady")(node); err != nil || len(node.Spec.Taints) == 0 {
+		t.Errorf("the Node was created with taints %v, %v", node.Spec.Taints, err)
+	}
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		node, err := nodes.Get(ctx, "adopted", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints,
+			func(t corev1.Taint) bool { return t.Key == karpv1.UnregisteredTaintKey })
+		_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.node("adopted", ready(corev1.ConditionTrue))
+}
+
+// The simulator reverts what the control plane reports of a node that seemed silent; conditions written by hand stay.
 func TestABrokenNodeStaysBroken(t *testing.T) {
 	s := tell(t)
 	s.boot("sound")
@@ -297,7 +331,7 @@ func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {
 	}
 }
 
-// A Node that somebody creates to be played is ready, stays so, and runs pods at its own address.
+// A Node that is created by hand to be simulated becomes ready, stays so, and runs pods at its own address.
 func TestANodeWithoutAnInstanceIsPlayed(t *testing.T) {
 	s := tell(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -320,7 +354,7 @@ func TestANodeWithoutAnInstanceIsPlayed(t *testing.T) {
 	})
 }
 
-// What kubectl describe node shows of a kubelet's start, and where the API server finds the kubelet.
+// The events of a kubelet's start in kubectl describe node, and the port where the API server finds the kubelet.
 func TestAKubeletSaysThatItStarts(t *testing.T) {
 	s := tell(t)
 	s.boot("starts")
@@ -352,8 +386,8 @@ func TestAKubeletSaysThatItStarts(t *testing.T) {
 	})
 }
 
-// A pod that gets no address stays as on EKS: its containers are being created, and its kubelet says why again and
-// again, in one event.
+// A pod that gets no address behaves as on EKS: its containers stay in ContainerCreating, and its kubelet reports why
+// again and again, in one event.
 func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 	s := tell(t)
 	s.boot("full")
@@ -388,7 +422,7 @@ func TestAPodWithoutAnAddressSaysSo(t *testing.T) {
 	}
 }
 
-// On AWS nobody is told why an instance joins no cluster; here its NodeClaim says so.
+// AWS does not report why an instance joins no cluster; here its NodeClaim says so.
 func TestAnInstanceThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
 	s := tell(t)
 	ctx := context.Background()
@@ -418,7 +452,7 @@ func TestAnInstanceThatJoinsNoClusterSaysSoOnItsNodeClaim(t *testing.T) {
 		}
 		e := events.Items[0]
 		if e.InvolvedObject.UID != claim.UID || e.Type != corev1.EventTypeWarning ||
-			!strings.Contains(e.Message, "i-lost has booted and joins no cluster") ||
+			!strings.Contains(e.Message, "i-lost has booted but cannot join the cluster") ||
 			!strings.Contains(e.Message, "al2023@latest") {
 			t.Errorf("%+v", e)
 		}

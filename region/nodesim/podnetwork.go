@@ -11,19 +11,19 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// waitingNetwork is a VPC CNI that has found no ENIConfig it can use.
+// waitingNetwork is a VPC CNI that has not found a usable ENIConfig.
 type waitingNetwork struct {
 	cni     catalog.CNI
 	maxPods int
 	pod     *corev1.Pod // of aws-node
 	retryAt time.Time
-	told    string // what was wrong, as an event of the pod says
+	told    string // last problem reported as an event of the pod
 }
 
-// joinPodNetwork tells an instance how its VPC CNI is configured, and where its ENIConfig wants the interfaces for
-// pods. It reports whether the instance has joined. If there is no ENIConfig that can be used, an event of the node's
-// pod of aws-node says so, and the next pod that starts tries again: the VPC CNI itself tries every 5 s, and says it in
-// its log alone.
+// joinPodNetwork configures an instance's VPC CNI and applies the subnet and security groups of its ENIConfig to its
+// pod interfaces. It reports whether the instance has joined. If there is no usable ENIConfig, it says so in an event
+// of the node's aws-node pod, and the next pod that starts tries again; the real VPC CNI retries every 5 s and
+// reports it only in its log.
 func (s *Simulator) joinPodNetwork(ctx context.Context, m *Instance, w *waitingNetwork) bool {
 	waits := w
 	if err := w.join(ctx, s, m); err == nil {
@@ -43,14 +43,14 @@ func (s *Simulator) joinPodNetwork(ctx context.Context, m *Instance, w *waitingN
 	return waits == nil
 }
 
-// retryPodNetwork looks again for the ENIConfig of a node that has found none.
+// retryPodNetwork looks again for the ENIConfig of a node that had none.
 func (s *Simulator) retryPodNetwork(ctx context.Context, m *Instance) {
 	s.mu.Lock()
 	var w *waitingNetwork
 	if b := s.booted[m.Name]; b != nil && b.cniNetwork != nil && !s.o.Clock.Now().Before(b.cniNetwork.retryAt) {
 		again := *b.cniNetwork
 		w = &again
-		b.cniNetwork.retryAt = s.o.Clock.Now().Add(addressRetry) // one pod tries
+		b.cniNetwork.retryAt = s.o.Clock.Now().Add(addressRetry) // only one pod tries
 	}
 	s.mu.Unlock()
 	if w == nil {
@@ -61,7 +61,7 @@ func (s *Simulator) retryPodNetwork(ctx context.Context, m *Instance) {
 	}
 }
 
-// join has an instance use the ENIConfig that its Node names, under custom networking.
+// join applies the ENIConfig that the Node names to the instance, under custom networking.
 func (w *waitingNetwork) join(ctx context.Context, s *Simulator, m *Instance) error {
 	if !w.cni.CustomNetwork {
 		return nil

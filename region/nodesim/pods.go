@@ -2,6 +2,7 @@ package nodesim
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,10 +13,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
+	"github.com/nodeless/nodeless/api/vpcresources/v1beta1"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
-// AnnotationRunFor is how long the pretended process of a pod that ends by itself runs, as a Go duration.
+// AnnotationRunFor is how long the simulated process of a pod that ends on its own runs, as a Go duration.
 const AnnotationRunFor = "nodeless.sh/run-for"
 
 const (
@@ -32,7 +34,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	}
 	pod, err := s.pods.Pods(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
-		return nil // its address was released when it was deleted
+		return nil // its address was released on deletion
 	}
 	if err != nil {
 		return err
@@ -49,7 +51,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 		return nil
 	case pod.Status.Phase == corev1.PodRunning:
 		if isCNI(pod) {
-			s.startCNI(ctx, pod, m) // also of a simulator that has just started
+			s.startCNI(ctx, pod, m) // also when the simulator has just started
 		}
 		if done, err := s.openGates(ctx, pod); done {
 			return err
@@ -60,7 +62,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	return nil
 }
 
-// podEnded takes back what a pod held whose processes have ended.
+// podEnded releases what a pod held, after its processes have ended.
 func (s *Simulator) podEnded(pod *corev1.Pod) {
 	if isCNI(pod) {
 		s.stopCNI(pod)
@@ -69,17 +71,22 @@ func (s *Simulator) podEnded(pod *corev1.Pod) {
 }
 
 func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Instance) error {
-	if pod.Spec.OS != nil && pod.Spec.OS.Name != corev1.Linux {
+	if pod.Spec.OS != nil && string(pod.Spec.OS.Name) != m.os() {
 		return s.rejectPod(ctx, pod, m, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 	}
 	ip := m.IP
 	if !pod.Spec.HostNetwork && !m.fake {
-		if s.awaitsCNI(m.Name) {
-			return nil // its start queues the pod again
+		if node, err := s.nodes.Get(m.Name); err == nil && s.awaitsCNI(m, node) {
+			s.requeueAfter("pod/"+key, addressRetry) // startCNI queues the pod, but a user may delete the DaemonSet
+			return nil
 		}
 		if s.cniOf(m.Name) == cniDown {
 			s.requeueAfter("pod/"+key, addressRetry)
 			return s.waitForAddress(ctx, pod, m, messageNoCNI)
+		}
+		if m.Windows != "" && !v1beta1.AsksForAddress(pod) {
+			s.requeueAfter("pod/"+key, addressRetry)
+			return s.waitForAddress(ctx, pod, m, fmt.Sprintf(messageNoRequest, pod.Namespace, pod.Name))
 		}
 		s.retryPodNetwork(ctx, m)
 		assigned, with, err := s.controller.assignAddress(ctx, pod, m)
@@ -91,7 +98,7 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 		ip, pod = assigned, with
 	}
 	if isCNI(pod) {
-		s.startCNI(ctx, pod, m) // before it is ready: whoever sees that it is may count on addresses
+		s.startCNI(ctx, pod, m) // before the pod is ready: a ready aws-node means that addresses are available
 	}
 	pod = pod.DeepCopy()
 	now := metav1.NewTime(s.o.Clock.Now())
@@ -108,7 +115,8 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 	return nil
 }
 
-// rejectPod ends a pod that may not run on its node, in a kubelet's words (pkg/kubelet, rejectPod, Kubernetes 1.36).
+// rejectPod fails a pod that may not run on its node, with the kubelet's wording (pkg/kubelet, rejectPod, Kubernetes
+// 1.36).
 func (s *Simulator) rejectPod(ctx context.Context, pod *corev1.Pod, m *Instance, reason, message string) error {
 	s.event(m.Name, pod, corev1.EventTypeWarning, reason, "%s", message)
 	pod = pod.DeepCopy()
@@ -117,7 +125,7 @@ func (s *Simulator) rejectPod(ctx context.Context, pod *corev1.Pod, m *Instance,
 }
 
 // openGates updates the Ready condition of a running pod after its readiness gates changed; done reports whether it
-// wrote anything.
+// attempted a write.
 func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
 	if len(pod.Spec.ReadinessGates) == 0 {
 		return false, nil
@@ -130,18 +138,18 @@ func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, 
 	return true, s.updateStatus(ctx, after)
 }
 
-// waitForAddress reports why a pod does not start, as EKS does: with an event, while the containers are waiting.
+// waitForAddress reports why a pod does not start, as EKS does: with an event, and with its containers waiting.
 func (s *Simulator) waitForAddress(ctx context.Context, pod *corev1.Pod, m *Instance, message string) error {
 	s.event(m.Name, pod, corev1.EventTypeWarning, reasonNoSandbox, message, sandboxOf(pod))
 	if len(pod.Status.ContainerStatuses) > 0 {
-		return nil // it waited before
+		return nil // already reported as waiting
 	}
 	pod = pod.DeepCopy()
 	pod.Status = waitingStatus(pod, m.IP.String(), metav1.NewTime(s.o.Clock.Now()))
 	return s.updateStatus(ctx, pod)
 }
 
-// finishPod ends a pod whose process ends by itself, once its time has passed.
+// finishPod ends a pod whose process ends on its own, once its time has passed.
 func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) error {
 	d, ends := runTime(pod)
 	if !ends || pod.Status.StartTime == nil {
@@ -160,7 +168,7 @@ func (s *Simulator) finishPod(ctx context.Context, key string, pod *corev1.Pod) 
 	return nil
 }
 
-// stopPod lets the process of a deleted pod end, then deletes the object as a kubelet does.
+// stopPod waits for the process of a deleted pod to end, then deletes the object as a kubelet does.
 func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) error {
 	grace := time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	asked := pod.DeletionTimestamp.Add(-grace)
@@ -173,7 +181,7 @@ func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) er
 		Preconditions:      &metav1.Preconditions{UID: &pod.UID},
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		err = nil // gone, or another pod of that name
+		err = nil // gone, or a different pod of that name
 	}
 	if err == nil {
 		s.podEnded(pod)
@@ -181,7 +189,7 @@ func (s *Simulator) stopPod(ctx context.Context, key string, pod *corev1.Pod) er
 	return err
 }
 
-// updateStatus writes the status. If the pod has changed or is gone, the watch queues it again.
+// updateStatus writes a pod's status. If the pod has changed or is gone, the watch queues it again.
 func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod) error {
 	_, err := s.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -190,7 +198,7 @@ func (s *Simulator) updateStatus(ctx context.Context, pod *corev1.Pod) error {
 	return err
 }
 
-// runTime returns how long a pod runs that ends by itself, and whether it does.
+// runTime returns how long a pod runs, if it ends on its own.
 func runTime(pod *corev1.Pod) (time.Duration, bool) {
 	if pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "" {
 		return 0, false
@@ -225,7 +233,7 @@ func sleepIn(containers []corev1.Container) (longest time.Duration, found bool) 
 	return longest, found
 }
 
-// stopTime returns how long a pod's processes take to end: as long as a preStop sleep, or no time.
+// stopTime returns how long a pod's processes take to end: as long as their longest preStop sleep.
 func stopTime(pod *corev1.Pod) time.Duration {
 	var d time.Duration
 	for _, c := range pod.Spec.Containers {

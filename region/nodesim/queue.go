@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// handler queues every changed object under the prefix of its kind.
+// handler queues every changed object, with the prefix of its kind. A deleted pod releases what it held instead.
 func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 	add := func(o any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(o); err == nil {
@@ -30,7 +30,7 @@ func (s *Simulator) handler(prefix string) cache.ResourceEventHandler {
 	}
 }
 
-// apply records an instance event; the workers of the queue do the rest.
+// apply records an instance event; the queue's workers do the rest.
 func (s *Simulator) apply(e Event) {
 	name := e.Instance.Name
 	s.mu.Lock()
@@ -43,7 +43,7 @@ func (s *Simulator) apply(e Event) {
 			m.ending = true
 		}
 	case Gone:
-		// The Node may still exist although the instance was terminated before the simulator started.
+		// The Node may exist even if the instance was terminated before the simulator started.
 		if _, err := s.nodes.Get(name); m != nil || err == nil {
 			s.gone[name] = e.Instance.ProviderID
 		}
@@ -95,8 +95,8 @@ func (s *Simulator) reconcile(ctx context.Context, key string) error {
 	return s.reconcileNode(ctx, strings.TrimPrefix(key, "node/"))
 }
 
-// requeueAfter queues a key after d, unless it is queued earlier: whoever handles it then decides anew how long to
-// wait.
+// requeueAfter queues a key after d, unless it is already scheduled earlier; its handler then decides how much longer
+// to wait.
 func (s *Simulator) requeueAfter(key string, d time.Duration) {
 	at := s.o.Clock.Now().Add(d)
 	s.mu.Lock()

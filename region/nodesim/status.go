@@ -56,7 +56,7 @@ func waitingStatus(pod *corev1.Pod, hostIP string, now metav1.Time) corev1.PodSt
 	return st
 }
 
-// setReady makes a pod Ready unless one of its readiness gates is closed.
+// setReady makes a pod Ready, or not Ready while one of its readiness gates is closed.
 func setReady(pod *corev1.Pod, conditions []corev1.PodCondition, now metav1.Time) []corev1.PodCondition {
 	open := map[corev1.PodConditionType]bool{}
 	for _, c := range conditions {

@@ -22,7 +22,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// kubelet holds the kubelet settings of an instance and its user data.
+// kubelet holds the kubelet settings from an instance and its user data.
 type kubelet struct {
 	Cluster        string
 	Labels         map[string]string
@@ -32,9 +32,10 @@ type kubelet struct {
 	KubeReserved   map[string]string
 	SystemReserved map[string]string
 	EvictionHard   map[string]string
-	RAID0          bool  // the node's disk is its local NVMe
-	Bottlerocket   bool  // else Amazon Linux 2023
-	NamedByID      bool  // the Node has the instance's ID as its name, as EKS Auto Mode's
+	RAID0          bool // node storage is on the local NVMe disks
+	Bottlerocket   bool // otherwise Amazon Linux 2023, unless Windows is set
+	Windows        string
+	NamedByID      bool  // the Node is named after the instance's ID, as in EKS Auto Mode
 	RootDisk       int64 // of the instance, bytes; 0 = the image's default
 }
 
@@ -64,8 +65,9 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// parseUserData reads kubelet settings: AL2023's NodeConfig documents, plain or as MIME parts, of which later ones win,
-// key by key; or Bottlerocket's settings. User data that name no cluster are an error: the instance would never join.
+// parseUserData reads kubelet settings: AL2023's NodeConfig documents, plain or as MIME parts, of which later ones
+// override earlier ones key by key; or Bottlerocket's settings. User data without a cluster name is an error: the
+// instance would never join.
 func parseUserData(data []byte) (kubelet, error) {
 	k, found, err := bottlerocketSettings(data)
 	if found || err != nil {
@@ -75,12 +77,17 @@ func parseUserData(data []byte) (kubelet, error) {
 	if err != nil {
 		return k, fmt.Errorf("user data: %w", err)
 	}
+	var flags []string // of all parts; as with the kubelet, they override the configuration
 	for _, p := range parts {
 		var c nodeConfig
 		if err := yaml.Unmarshal(p, &c); err != nil || c.Kind != "NodeConfig" {
 			continue // a shell script or another document
 		}
 		k.merge(c)
+		flags = append(flags, c.Spec.Kubelet.Flags...)
+	}
+	if err := k.setFlags(strings.Join(flags, " ")); err != nil {
+		return k, fmt.Errorf("user data: spec.kubelet.flags: %w", err)
 	}
 	switch {
 	case k.Cluster != "":
@@ -91,7 +98,7 @@ func parseUserData(data []byte) (kubelet, error) {
 	}
 	return k, errors.New("user data: it has neither a NodeConfig with spec.cluster.name (AL2023) " +
 		"nor TOML with settings.kubernetes.cluster-name " +
-		"(Bottlerocket): this machine joins no cluster")
+		"(Bottlerocket): this instance cannot join a cluster")
 }
 
 func (k *kubelet) merge(c nodeConfig) {
@@ -120,26 +127,15 @@ func (k *kubelet) merge(c nodeConfig) {
 	if strategy := c.Spec.Instance.LocalStorage.Strategy; strategy != "" {
 		k.RAID0 = strategy == "RAID0"
 	}
-	for _, f := range c.Spec.Kubelet.Flags {
-		list, ok := strings.CutPrefix(f, "--node-labels=")
-		if !ok {
-			continue
-		}
-		for _, kv := range strings.Split(list, ",") {
-			if key, value, ok := strings.Cut(strings.Trim(kv, `"`), "="); ok {
-				k.Labels[key] = value
-			}
-		}
-	}
 }
 
-// settings returns the settings in the form of the catalogue's formulas.
+// settings converts the settings to the catalogue's type.
 func (k kubelet) settings() catalog.Kubelet {
 	out := catalog.Kubelet{
 		PodsPerCore: k.PodsPerCore, KubeReserved: reserved(k.KubeReserved), SystemReserved: reserved(k.SystemReserved),
 		EvictionHardMemory:  threshold(k.EvictionHard["memory.available"]),
 		EvictionHardStorage: threshold(k.EvictionHard["nodefs.available"]),
-		InstanceStoreRAID0:  k.RAID0, ReserveByPods: k.Bottlerocket,
+		InstanceStoreRAID0:  k.RAID0, ReserveByPods: k.Bottlerocket, Windows: k.Windows != "",
 	}
 	if k.RootDisk > 0 {
 		out.RootVolumeBytes = &k.RootDisk
@@ -183,7 +179,7 @@ func threshold(s string) *catalog.Threshold {
 	return nil
 }
 
-// mimeParts splits a MIME multipart document; anything else is one part.
+// mimeParts splits a MIME multipart document; any other document is a single part.
 func mimeParts(data []byte) ([][]byte, error) {
 	if !bytes.Contains(data, []byte("multipart/mixed")) {
 		return [][]byte{data}, nil
@@ -213,7 +209,8 @@ func mimeParts(data []byte) ([][]byte, error) {
 	}
 }
 
-// settings is the part of Bottlerocket's settings that affects the Node (bottlerocket.dev, "settings.kubernetes").
+// settings is the part of Bottlerocket's settings that affects the Node (bottlerocket.dev, "settings.kubernetes" and
+// "settings.bootstrap-commands").
 type settings struct {
 	Settings struct {
 		Kubernetes struct {
@@ -226,10 +223,27 @@ type settings struct {
 			SystemReserved map[string]string `toml:"system-reserved"`
 			EvictionHard   map[string]string `toml:"eviction-hard"`
 		} `toml:"kubernetes"`
+		BootstrapCommands map[string]bootstrapCommand `toml:"bootstrap-commands"`
 	} `toml:"settings"`
 }
 
-// bottlerocketSettings reads user data in TOML; found is false if they are not TOML or name no cluster.
+// bootstrapCommand is a list of commands that run before the kubelet starts.
+type bootstrapCommand struct {
+	Commands [][]string `toml:"commands"`
+	Mode     string     `toml:"mode"` // always, once or off
+}
+
+// mountsLocalDisks reports whether the commands put the kubelet's directory on the local NVMe disks. Without --dirs,
+// apiclient binds all directories that it can.
+func (c bootstrapCommand) mountsLocalDisks() bool {
+	bound := slices.ContainsFunc(c.Commands, func(words []string) bool {
+		return len(words) >= 3 && slices.Equal(words[:3], []string{"apiclient", "ephemeral-storage", "bind"}) &&
+			(len(words) == 3 || slices.Contains(words, "/var/lib/kubelet"))
+	})
+	return bound && (c.Mode == "always" || c.Mode == "once")
+}
+
+// bottlerocketSettings reads user data in TOML; found is false if it is not TOML or names no cluster.
 func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	k.Labels = map[string]string{}
 	var s settings
@@ -241,6 +255,9 @@ func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 		Cluster: from.ClusterName, Labels: from.NodeLabels, MaxPods: from.MaxPods, Bottlerocket: true,
 		NamedByID:    from.NameSource == "instance-id",
 		KubeReserved: from.KubeReserved, SystemReserved: from.SystemReserved, EvictionHard: from.EvictionHard,
+	}
+	for _, c := range s.Settings.BootstrapCommands {
+		k.RAID0 = k.RAID0 || c.mountsLocalDisks()
 	}
 	for _, key := range slices.Sorted(maps.Keys(from.NodeTaints)) {
 		list, ok := from.NodeTaints[key].([]any)
@@ -258,7 +275,8 @@ func bottlerocketSettings(data []byte) (k kubelet, found bool, err error) {
 	return k, true, nil
 }
 
-// NodeName returns the name with which an instance registers: its private DNS name, or its ID if the user data say so.
+// NodeName returns the name under which an instance registers: its private DNS name, or its ID if the user data says
+// so.
 func NodeName(userData []byte, privateDNS, id string) string {
 	if k, found, err := bottlerocketSettings(userData); found && err == nil && k.NamedByID {
 		return id
@@ -269,6 +287,8 @@ func NodeName(userData []byte, privateDNS, id string) string {
 // osImage returns the name of the instance's operating system.
 func (k kubelet) osImage() string {
 	switch {
+	case k.Windows != "":
+		return "Windows Server " + k.Windows + " Datacenter (simulated)"
 	case k.NamedByID:
 		return "Bottlerocket (EKS Auto) (simulated)"
 	case k.Bottlerocket:

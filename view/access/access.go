@@ -1,5 +1,5 @@
-// Package access says who somebody is by their bearer token, and what of a cluster they may look at. It asks the API
-// server, by TokenReview and SubjectAccessReview, and remembers the answers for half a minute.
+// Package access identifies viewers by their bearer tokens and determines what they may see of a cluster. It asks the
+// API server, by TokenReview and SubjectAccessReview, and caches the answers for half a minute.
 package access
 
 import (
@@ -24,52 +24,53 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Remember is how long an answer is believed: so long may somebody still look who may not any more.
+// Remember is how long an answer is cached: a viewer whose rights are revoked may still look for that long.
 const Remember = 30 * time.Second
 
-// Bounds of what is asked and remembered.
+// Bounds of requests and of the cache.
 const (
 	mostRemembered = 1000    // tokens
-	mostNamespaces = 500     // that are asked about for one user
-	atOnce         = 8       // questions to the API server
+	mostNamespaces = 500     // checked for one user
+	atOnce         = 8       // concurrent requests to the API server
 	mostToken      = 8 << 10 // bytes
 	answerWithin   = 15 * time.Second
 )
 
-// Rights are what somebody may look at.
+// Rights are what a user may see.
 type Rights struct {
 	User      string
 	Allow     view.Allow
-	Decisions bool     // list decisionlogs.nodeless.sh
-	Engine    bool     // list everything that decisions depend on: why, the pending matrix and what if need it
-	Lacks     []string // what Engine lacks, such as "persistentvolumes" and "deployments.apps"
-	Unasked   int      // namespaces that were not asked about, since there are so many
+	Decisions bool     // may list decisionlogs.nodeless.sh
+	Usage     bool     // may list nodes.metrics.k8s.io
+	Engine    bool     // may list all that decisions depend on, as why, the pending matrix and what if require
+	Lacks     []string // the kinds that Engine lacks, such as "persistentvolumes" and "deployments.apps"
+	Unasked   int      // namespaces that were not checked, because there are too many
 }
 
-// All reports whether there is nothing that they may not see.
+// All reports whether the user may see everything.
 func (r *Rights) All() bool {
 	a := &r.Allow
-	return a.Nodes && a.Claims && a.Pools && a.Events && a.Pods && r.Decisions && r.Engine
+	return a.Nodes && a.Claims && a.Pools && a.Events && a.Pods && r.Decisions && r.Usage && r.Engine
 }
 
-// Key is the same for all who may see the same.
+// Key returns the same text for all users who may see the same.
 func (r *Rights) Key() string {
 	a := &r.Allow
-	return fmt.Sprint(a.Nodes, a.Claims, a.Pools, a.Events, a.Pods, r.Decisions, r.Engine, strings.Join(a.Namespaces, ","),
-		r.Lacks)
+	return fmt.Sprint(a.Nodes, a.Claims, a.Pools, a.Events, a.Pods, r.Decisions, r.Usage, r.Engine,
+		strings.Join(a.Namespaces, ","), r.Lacks)
 }
 
 // Errors of Review.
 var (
-	ErrNobody = errors.New("the API server does not know this token, or it is over; make a new one, such as: kubectl " +
-		"create token ACCOUNT")
-	ErrNothing = errors.New("may list neither nodes nor pods of any namespace that has some; an administrator allows " +
-		"the whole: nodeless rbac --view --user NAME")
+	ErrNobody = errors.New("the API server does not know this token, or the token has expired; create a new one, such " +
+		"as: kubectl create token ACCOUNT")
+	ErrNothing = errors.New("may list neither nodes nor pods of any namespace that has pods; an administrator allows " +
+		"both: nodeless rbac --view --user NAME")
 )
 
 var errBusy = errors.New("too many people log in at once; try again in a while")
 
-// Reviewer asks who somebody is and what they may. It is safe for concurrent use.
+// Reviewer determines who users are and what they may see. It is safe for concurrent use.
 type Reviewer struct {
 	kube       kubernetes.Interface
 	clock      clock.Clock
@@ -88,8 +89,8 @@ type answer struct {
 	at     time.Time
 }
 
-// New returns a Reviewer that asks as the user of a configuration. Namespaces are those whose pods are shown, rules
-// what somebody must be allowed who asks the engine.
+// New returns a Reviewer that asks as the user of cfg. namespaces returns the namespaces whose pods are shown; rules
+// are the rights that the engine's answers require.
 func New(cfg *rest.Config, c clock.Clock, namespaces func() []string, rules []rbacv1.PolicyRule) (*Reviewer, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.QPS, cfg.Burst = 100, 200
@@ -103,7 +104,7 @@ func New(cfg *rest.Config, c clock.Clock, namespaces func() []string, rules []rb
 	}, nil
 }
 
-// Check fails if this process may not ask.
+// Check fails if this process may not create TokenReviews and SubjectAccessReviews.
 func (r *Reviewer) Check(ctx context.Context) error {
 	for _, of := range [][2]string{
 		{"authentication.k8s.io", "tokenreviews"},
@@ -119,7 +120,7 @@ func (r *Reviewer) Check(ctx context.Context) error {
 			return fmt.Errorf("ask the API server whether this page may create %s.%s: %w", of[1], of[0], err)
 		}
 		if !review.Status.Allowed {
-			return fmt.Errorf("this page may not create %s.%s, by which it would find out who its readers are; an "+
+			return fmt.Errorf("this page may not create %s.%s, which it needs to authenticate and authorize its users; an "+
 				"administrator allows it: kubectl create clusterrolebinding nodeless-page --clusterrole=system:auth-delegator "+
 				"--user=NAME; the controller gets it by nodeless rbac --page", of[1], of[0])
 		}
@@ -127,8 +128,8 @@ func (r *Reviewer) Check(ctx context.Context) error {
 	return nil
 }
 
-// Review is what the bearer of a token may look at. The error is ErrNobody if it is nobody's; ErrNothing if they may
-// see nothing.
+// Review returns what the bearer of a token may see. The error is ErrNobody if the token is not valid, and ErrNothing
+// if its bearer may see nothing.
 func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 	if token == "" || len(token) > mostToken {
 		return nil, ErrNobody
@@ -140,7 +141,7 @@ func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 	if ok && r.clock.Now().Sub(a.at) < Remember {
 		return a.rights, a.err
 	}
-	// Others may wait for the same answer: neither the question nor its wait for a slot ends with whoever asked first.
+	// Others may wait for the same answer, so neither the request nor its wait for a slot ends with the first caller.
 	answers := r.flight.DoChan(string(key[:]), func() (any, error) {
 		late := time.NewTimer(answerWithin)
 		defer late.Stop()
@@ -167,7 +168,7 @@ func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 	}
 }
 
-// remember forgets what is old, and if that is not enough what happens to come.
+// remember caches an answer. A full cache first drops expired answers, then arbitrary ones.
 func (r *Reviewer) remember(key [sha256.Size]byte, a answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +33,8 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// story is a page behind a login, whose cluster decides who may see what. Its pods are made up, in namespaces of that
-// cluster.
+// story is a page behind a login, whose cluster decides who may see what. The page's pods are made up, in namespaces
+// of that cluster.
 type story struct {
 	*testing.T
 	api        client.Client
@@ -110,7 +111,7 @@ func (s *story) create(o client.Object) {
 	s.Cleanup(func() { _ = client.IgnoreNotFound(s.api.Delete(context.Background(), o)) })
 }
 
-// account is a service account with a token.
+// account creates a service account with a token.
 func (s *story) account(name string) (subject rbacv1.Subject, token string) {
 	s.Helper()
 	s.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: name}})
@@ -122,7 +123,7 @@ func (s *story) account(name string) (subject rbacv1.Subject, token string) {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: s.mine, Name: name}, r.Status.Token
 }
 
-// everywhere gives somebody rules in the whole cluster.
+// everywhere grants rules in the whole cluster.
 func (s *story) everywhere(who rbacv1.Subject, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRoleBinding {
 	name := who.Namespace + "-" + who.Name
 	s.create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules})
@@ -165,8 +166,8 @@ func (s *story) get(path, token string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// becomes waits until an answer has a status: the API server's authorizer learns of roles a moment later, and the
-// page asks it again after its half minute.
+// becomes waits until a request is answered with a status: the API server's authorizer learns of roles with a delay,
+// and the page caches its answers for half a minute.
 func (s *story) becomes(status int, path, token string) (text string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("%s is answered with %d", path, status), func(context.Context) error {
@@ -221,9 +222,12 @@ func TestAViewerSeesEverythingUntilTheyMayNotAnyMore(t *testing.T) {
 	if _, lite := s.get("/lite", token); !strings.Contains(lite, "m7g.2xlarge") || strings.Contains(lite, "you may not") {
 		t.Errorf("the page says %s", lite)
 	}
-	// What this page does not have is said otherwise than what somebody lacks.
+	// The page distinguishes what it does not have from what the user may not see.
 	if status, text := s.get("/api/decisions", token); status != http.StatusNotImplemented {
 		t.Errorf("decisions: %d %s", status, text)
+	}
+	if status, text := s.get("/api/usage", token); status != http.StatusOK {
+		t.Errorf("what nodes use: %d %s", status, text)
 	}
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/stream", nil)
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -280,7 +284,7 @@ func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 		"/api/why?of=pod/x&namespace=" + s.hers: "pods of the whole cluster",
 		"/api/pending":                          "pods of", "/api/decisions": "decisionlogs.nodeless.sh",
 		"/api/addresses": "pods of", "/api/hosts": "microvmhosts.nodeless.sh",
-		"/lite/savings": "decisionlogs.nodeless.sh",
+		"/lite/savings": "decisionlogs.nodeless.sh", "/api/usage": "nodes.metrics.k8s.io",
 	} {
 		if status, text := s.get(path, token); status != http.StatusForbidden || !strings.Contains(text, lacks) {
 			t.Errorf("%s: %d %s", path, status, text)
@@ -288,7 +292,25 @@ func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 	}
 }
 
-// A browser logs in by the form; the cookie is one that no script and no other site can use.
+// A user who may list everything but metrics has a page without them, and does not share that of users who may.
+func TestWhatNodesUseIsForThoseWhoMayListIt(t *testing.T) {
+	s := tell(t)
+	who, token := s.account("unmetered")
+	s.everywhere(who, slices.DeleteFunc(rbac.ViewRules(), func(r rbacv1.PolicyRule) bool {
+		return slices.Contains(r.APIGroups, "metrics.k8s.io")
+	})...)
+	s.becomes(http.StatusOK, "/lite", token)
+	if status, text := s.get("/api/usage", token); status != http.StatusForbidden ||
+		!strings.Contains(text, "nodes.metrics.k8s.io") {
+		t.Errorf("what nodes use: %d %s", status, text)
+	}
+	// They lack nothing else: this page has no engine.
+	if status, text := s.get("/api/pending", token); status != http.StatusNotImplemented {
+		t.Errorf("the engine's answers: %d %s", status, text)
+	}
+}
+
+// A browser logs in with the form; no script and no other site can use the cookie.
 func TestABrowserLogsIn(t *testing.T) {
 	s := tell(t)
 	who, token := s.account("person")

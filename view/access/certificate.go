@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// validity is how long a certificate of our own is good.
+// validity is how long a self-signed certificate is valid.
 const validity = 365 * 24 * time.Hour
 
-// Certificate is that of two PEM files; without them one of our own, made anew, for an address and this machine's
-// names. fingerprint is its SHA-256, by which people recognise it.
+// Certificate loads a certificate from two PEM files. Without files, it makes a self-signed one for an address and
+// this machine's names. fingerprint is the certificate's SHA-256, by which people recognise it.
 func Certificate(certFile, keyFile, address string, now time.Time) (cfg *tls.Config, fingerprint string, err error) {
 	var pair tls.Certificate
 	switch {

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+const groupMetrics = "metrics.k8s.io"
+
 func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, error) {
 	who := authz.SubjectAccessReviewSpec{
 		User: u.Username, Groups: u.Groups, UID: u.UID,
@@ -36,6 +38,7 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 	ask(&a.Claims, "karpenter.sh", "nodeclaims")
 	ask(&a.Pools, "karpenter.sh", "nodepools")
 	ask(&out.Decisions, "nodeless.sh", "decisionlogs")
+	ask(&out.Usage, groupMetrics, "nodes")
 	needed := engineNeeds(r.rules)
 	has := make([]bool, len(needed))
 	for i, n := range needed {
@@ -61,12 +64,12 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 	return out, nil
 }
 
-// engineNeeds are the kinds, as group and resource, that the engine's answers are made of.
+// engineNeeds returns the kinds, as group and resource, that the engine's answers depend on.
 func engineNeeds(rules []rbacv1.PolicyRule) (out [][2]string) {
 	for _, rule := range rules {
 		for _, g := range rule.APIGroups {
 			for _, resource := range rule.Resources {
-				if resource != "events" && resource != "decisionlogs" {
+				if resource != "events" && resource != "decisionlogs" && g != groupMetrics {
 					out = append(out, [2]string{g, resource})
 				}
 			}
@@ -75,7 +78,7 @@ func engineNeeds(rules []rbacv1.PolicyRule) (out [][2]string) {
 	return out
 }
 
-// askNamespaces finds out whose pods may be listed, namespace by namespace.
+// askNamespaces determines, namespace by namespace, whose pods the user may list.
 func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessReviewSpec, out *Rights) error {
 	all := r.namespaces()
 	if len(all) > mostNamespaces {
@@ -101,7 +104,7 @@ func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessRev
 	return nil
 }
 
-// may asks whether somebody may list a kind, in a namespace or, if that is "", everywhere.
+// may asks whether a user may list a kind in a namespace or, if namespace is "", in all of them.
 func (r *Reviewer) may(ctx context.Context, who authz.SubjectAccessReviewSpec, group, resource,
 	namespace string,
 ) (bool, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// slow is an API server that knows everybody as ann, once it may say so.
+// slow is an API server that identifies every token as ann, once it may answer.
 type slow struct{ answer chan struct{} }
 
 func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -28,7 +28,7 @@ func (s slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// Several who come with the same token share one question to the API server. Whoever asked first may go: the others
+// Concurrent requests with the same token share one request to the API server. The first caller may leave: the others
 // get the answer.
 func TestTheAnswerOutlivesWhoAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestTheAnswerOutlivesWhoAskedFirst(t *testing.T) {
 				}
 				done <- err
 			}()
-			synctest.Wait() // it is on its way
+			synctest.Wait() // the request was sent
 			return done
 		}
 		var all []chan error

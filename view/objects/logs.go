@@ -14,14 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// How much of a container's logs is read.
+// How much of each container's logs is read.
 const (
 	logLines = 500
 	logBytes = 1 << 20
 )
 
-// Logs reads the newest logs of a pod's containers with the rights of a user. Of a pod with several containers each
-// one's have a title.
+// Logs reads the newest logs of a pod's containers with the rights of a user. If the pod has several containers, the
+// logs of each have a title.
 func Logs(cfg *rest.Config) (func(ctx context.Context, namespace, pod string) (string, error), error) {
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

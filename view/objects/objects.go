@@ -1,5 +1,5 @@
-// Package objects reads single objects of a cluster for those who look at it: their YAML, the events about them, and
-// what they belong to.
+// Package objects reads single objects of a cluster for its viewers: their YAML, the events about them, and what they
+// belong to.
 package objects
 
 import (
@@ -27,9 +27,9 @@ import (
 type Object struct {
 	YAML   string  `json:"yaml"`
 	Events []Event `json:"events"`
-	// Refs are what it belongs to or is made from, as far as that is shown too.
+	// Refs are what it belongs to or is made from, if objects of that kind are shown.
 	Refs []Ref `json:"refs,omitempty"`
-	// NoEvents says why there are none, if they could not be read.
+	// NoEvents says why the events could not be read.
 	NoEvents string `json:"noEvents,omitempty"`
 }
 
@@ -57,8 +57,8 @@ type Kind struct {
 	Namespaced bool
 }
 
-// Kinds are all kinds whose objects are shown: what the views show of a cluster, and what that is made from. A
-// Secret is not among them, whatever its reader may do.
+// Kinds are all kinds whose objects are shown: those that the views show, and those that they are made from. Secrets
+// are never among them, even if the viewer may read them.
 var Kinds = []Kind{
 	{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "Pod", true},
 	{schema.GroupVersionResource{Version: "v1", Resource: "nodes"}, "Node", false},
@@ -86,7 +86,7 @@ var Kinds = []Kind{
 	{schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}, "Job", true},
 }
 
-// mostEvents are shown of an object.
+// mostEvents is the maximum number of events shown for an object.
 const mostEvents = 100
 
 // Read reads an object and the events about it.
@@ -131,7 +131,7 @@ func Reader(cfg *rest.Config) (Read, error) {
 	}, nil
 }
 
-// refs are the owners of an object, and the node class or Fargate profile that it names.
+// refs returns the owners of an object, and the node class or Fargate profile that it names.
 func refs(o *unstructured.Unstructured) (out []Ref) {
 	add := func(group, kind, name string) {
 		for _, k := range Kinds {
@@ -159,7 +159,7 @@ func refs(o *unstructured.Unstructured) (out []Ref) {
 	return out
 }
 
-// newest are the newest of events, the last one first; none of nil.
+// newest returns the newest events, the latest first; none for nil.
 func newest(events *corev1.EventList) []Event {
 	if events == nil {
 		return []Event{}

@@ -12,8 +12,7 @@ import (
 	"github.com/nodeless/nodeless/controller/rbac"
 )
 
-// What may be looked at by whoever has the role for it is all that is shown: a kind that nobody is asked about would
-// be shown to everybody.
+// All kinds that are shown are in the view role: a kind without a permission check would be shown to everyone.
 func TestShownKindsAreThoseOfTheViewRole(t *testing.T) {
 	for _, k := range Kinds {
 		if !slices.ContainsFunc(rbac.ViewRules(), func(r rbacv1.PolicyRule) bool {

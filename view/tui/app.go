@@ -1,4 +1,4 @@
-// Package tui shows a view.Model on a terminal, where people move around in it with keys, and as a table for programs.
+// Package tui shows a view.Model on a terminal, where people navigate it with keys, and as a table for programs.
 package tui
 
 import (
@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/language"
 	"github.com/nodeless/nodeless/view/objects"
 )
 
@@ -22,11 +23,12 @@ const (
 	Pending
 	Decisions
 	Savings
+	Costs
 	pods // of one node
 )
 
-// Screens are the names of those that can be begun with, by Screen.
-var Screens = []string{"nodes", "pools", "pending", "decisions", "savings"}
+// Screens are the names of the screens that can be shown first, by Screen.
+var Screens = []string{"nodes", "pools", "pending", "decisions", "savings", "costs"}
 
 // Options are what an App shows, and how.
 type Options struct {
@@ -35,19 +37,20 @@ type Options struct {
 	Screen  Screen
 	Labels  []string // shown as columns of nodes
 	Sort    view.Sort
-	Group   string // a field or label that nodes are grouped by
+	Group   string // a field or label by which nodes are grouped; view.GroupWorkload for costs
 	Style   Style
 	// Prices says where prices come from; "" = none are shown.
 	Prices string
 	// Object reads single objects, and Logs the logs of a pod's containers; nil = they are not shown.
 	Object objects.Read
-	// Contexts are those of the kubeconfig that can be shown instead; nil = none.
+	// Contexts returns the contexts of the kubeconfig that can be shown instead; nil = none.
 	Contexts func() []string
 	Logs     func(ctx context.Context, namespace, pod string) (string, error)
+	Language *language.Language // of sentences and keys; nil = English
 	Now      func() time.Time
 }
 
-// App is the terminal's program: a tea.Model.
+// App is the terminal program: a tea.Model.
 type App struct {
 	o             Options
 	width, height int
@@ -55,25 +58,25 @@ type App struct {
 	screen        Screen
 	node          string     // whose pods are shown
 	about         view.About // whose decisions are shown
-	from          Screen     // where they were asked for
+	from          Screen     // the screen they were opened from
 	states        [pods + 1]state
-	typing        bool   // a filter
-	before        string // the filter before it was typed
+	typing        bool   // a filter is being typed
+	before        string // the filter before typing
 	prompt        prompt
-	said          string // what became of the last command
-	next          string // the context to show after this one
+	said          string // the result of the last command
+	next          string // the context to show next
 	sheet         sheet
-	reading       reading // what the sheet has of the cluster
-	above         int     // lines of the sheet that are above the screen
+	reading       reading // what the sheet reads from the cluster
+	above         int     // number of the sheet's lines above the screen
 	monthly       bool
 	noMouse       bool
-	rowsAt        int // the line of the screen with the first row
-	tabsAt        int // the line with the tabs
+	rowsAt        int // the screen line of the first row
+	tabsAt        int // the screen line of the tabs
 	tabEnds       [pods]int
-	scrolled      int // columns left out
+	scrolled      int // number of columns scrolled out
 }
 
-// state is what a screen shows of its rows.
+// state is which rows a screen shows.
 type state struct {
 	window view.Window
 	filter string
@@ -81,21 +84,24 @@ type state struct {
 	group  string
 }
 
-// New is an App before its first frame.
+// New returns an App before its first frame.
 func New(o Options) *App {
 	a := &App{o: o, screen: o.Screen, width: 80, height: 24}
 	a.states[Nodes].sort, a.states[Nodes].group = o.Sort, o.Group
+	if o.Screen == Costs {
+		a.states[Nodes].group, a.states[Costs].group = "", o.Group
+	}
 	return a
 }
 
-// changed says that the model did; ticked that ages did.
+// changed says that the model has changed, ticked that ages have, rested that the next frame may follow.
 type (
 	changed struct{}
 	ticked  struct{}
 	rested  struct{}
 )
 
-// rest is between two frames that changes of the cluster make; keys are answered at once.
+// rest is the time between two frames for changes of the cluster; keys are answered at once.
 const rest = 100 * time.Millisecond
 
 func (a *App) await() tea.Msg {
@@ -105,10 +111,10 @@ func (a *App) await() tea.Msg {
 
 func second() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return ticked{} }) }
 
-// Init begins to wait for changes.
+// Init starts to wait for changes.
 func (a *App) Init() tea.Cmd { return tea.Batch(a.await, second()) }
 
-// Update takes what happened.
+// Update handles a message.
 func (a *App) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	switch m := message.(type) {
 	case tea.WindowSizeMsg:
@@ -137,7 +143,7 @@ func (a *App) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return a, nil
 }
 
-// View is the frame.
+// View returns the frame.
 func (a *App) View() tea.View {
 	v := tea.NewView(a.Frame())
 	v.AltScreen = true
@@ -148,7 +154,7 @@ func (a *App) View() tea.View {
 	return v
 }
 
-// Next is the context that is to be shown after the program has ended; "" = none.
+// Next returns the context to show after the program has ended; "" = none.
 func (a *App) Next() string { return a.next }
 
 func (a *App) state() *state { return &a.states[a.screen] }
@@ -160,7 +166,7 @@ func (a *App) query(height int) view.Query {
 	return q
 }
 
-// sorts are the orders that the key s goes through.
+// sorts returns the orders that the key s cycles through.
 func (a *App) sorts() []string {
 	resources := a.o.Model.Resources()
 	switch a.screen {
@@ -173,18 +179,27 @@ func (a *App) sorts() []string {
 		return append([]string{"", view.SortAge, "pod"}, resources...)
 	case Decisions, Savings:
 		return []string{"", view.SortSaves}
+	case Costs:
+		return append([]string{"", view.SortName, view.SortPrice, view.SortPods}, resources...)
 	case Pools:
 	}
 	return nil
 }
 
-// groups are those that the key g goes through.
+// groups returns the groupings that the key g cycles through.
 func (a *App) groups() []string {
+	switch a.screen {
+	case Nodes:
+	case Costs:
+		return []string{"", view.GroupWorkload}
+	default:
+		return []string{a.state().group}
+	}
 	return append([]string{"", view.FieldPool, view.FieldZone, view.FieldType, view.FieldCapacity, view.FieldStatus},
 		a.o.Labels...)
 }
 
-// after is the one behind a text in a list, the first behind the last.
+// after returns the text that follows another in a list; the first follows the last.
 func after(list []string, text string) string {
 	for i, s := range list {
 		if s == text && i+1 < len(list) {

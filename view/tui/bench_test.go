@@ -8,13 +8,13 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// podsEach is as many pods on each node as eks-node-viewer was measured with.
+// podsEach is the number of pods per node with which eks-node-viewer was measured.
 const podsEach = 30
 
 var sizes = []int{100, 1000, 5000}
 
-// A frame when nothing has changed but the key that was pressed, and one after a pod came or went, for which the rows
-// are ordered anew. `make bench-views` runs it beside eks-node-viewer's.
+// A frame when nothing has changed except by the key that was pressed, and one after a pod was added or deleted, for
+// which the rows are sorted anew. `make bench-views` runs it beside eks-node-viewer's.
 func BenchmarkFrame(b *testing.B) {
 	for _, nodes := range sizes {
 		m, pods := viewtest.Cluster(nodes, podsEach)
@@ -40,7 +40,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// One pod that goes and comes again, and what a pod takes in memory.
+// One pod is deleted and added again; also how much memory a pod takes.
 func BenchmarkPodEvent(b *testing.B) {
 	for _, nodes := range sizes {
 		b.Run(fmt.Sprintf("%d-nodes-%d-pods", nodes, nodes*podsEach), func(b *testing.B) {

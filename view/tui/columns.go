@@ -6,29 +6,32 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/language"
 )
 
-// scene is what rows are shown in the light of.
+// scene is the context in which rows are shown.
 type scene struct {
 	now       time.Time
 	monthly   bool
 	unpriced  bool
 	resources []string
+	language  *language.Language // of sentences; nil = English
 }
 
-// column is one of a table's. On a terminal it is at least min, rather fair and at most max wide; those of a higher
-// rank leave first when there is no room. A program's table has them all, but those that are only for -o wide.
+// column is a column of a table. On a terminal it is at least min, preferably fair and at most max wide; columns of a
+// higher rank are left out first if there is no room. A table for programs has all columns, except those that are
+// only for -o wide.
 type column[R any] struct {
 	title         string
 	min, fair     int
 	max           int // 0 = fair
 	rank          int
 	right, wide   bool
-	sort          string // key of the order by this column
+	sort          string // sort key of this column
 	text          func(s *scene, r *R) string
 	share         func(r *R) (used, offered int64) // drawn as a bar
 	tone          func(r *R) tone
-	keepBeginning bool // a name: what is before the first dot is enough where there is no room
+	keepBeginning bool // a name: shortened to what precedes its first dot if there is no room
 }
 
 // placed is a column with its width.
@@ -37,7 +40,7 @@ type placed[R any] struct {
 	width int
 }
 
-// place chooses columns for a width; scrolled is how many are left out behind the first.
+// place chooses columns for a width, leaving out scrolled columns behind the first.
 func place[R any](columns []column[R], w, scrolled int) []placed[R] {
 	if n := min(scrolled, len(columns)-1); n > 0 {
 		columns = slices.Concat(columns[:1], columns[1+n:])
@@ -48,7 +51,7 @@ func place[R any](columns []column[R], w, scrolled int) []placed[R] {
 	}
 	slices.SortStableFunc(byRank, func(a, b int) int { return columns[a].rank - columns[b].rank })
 	widths := make([]int, len(columns))
-	left := w - 1 // the marker of the chosen row
+	left := w - 1 // the marker of the selected row
 	for _, i := range byRank {
 		gap := 1
 		if i == 0 {
@@ -67,7 +70,7 @@ func place[R any](columns []column[R], w, scrolled int) []placed[R] {
 	for _, i := range byRank {
 		grow(i, columns[i].fair)
 	}
-	for _, i := range slices.Backward(byRank) { // what came last, explanations, can use it best
+	for _, i := range slices.Backward(byRank) { // explanations, which come last, benefit most
 		grow(i, columns[i].max)
 	}
 	var out []placed[R]
@@ -79,7 +82,7 @@ func place[R any](columns []column[R], w, scrolled int) []placed[R] {
 	return out
 }
 
-// head writes the titles; the one that rows are ordered by has an arrow.
+// head writes the titles; that of the sort column has an arrow.
 func head[R any](p *painter, columns []placed[R], by view.Sort) {
 	p.in(bold, func() {
 		p.blank(1)
@@ -130,7 +133,7 @@ func draw[R any](p *painter, s *scene, columns []placed[R], r *R, chosen bool) {
 	}
 }
 
-// use is the column of a resource.
+// use returns the column of a resource.
 func use[R any](i int, name string, rank int, amounts func(r *R) (requests, allocatable *view.Amounts)) column[R] {
 	return column[R]{
 		title: strings.ToUpper(name), min: 8, fair: 14, max: 20, rank: rank, sort: name,
@@ -148,7 +151,7 @@ func use[R any](i int, name string, rank int, amounts func(r *R) (requests, allo
 	}
 }
 
-// price is dollars an hour or, if that is wished, a month.
+// price formats a price per hour or, if monthly is set, per month.
 func (s *scene) price(micros int64) string {
 	switch {
 	case micros == 0 || s.unpriced:

@@ -8,7 +8,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// colonCommands are the words that can be typed after a colon, as in k9s. They are completed to the first of a line.
+// colonCommands are the words that can be typed after a colon, as in k9s. Completion offers the first word of each
+// line.
 var colonCommands = []struct {
 	words []string
 	do    func(a *App) tea.Cmd
@@ -18,6 +19,7 @@ var colonCommands = []struct {
 	{[]string{"pending", "pods", "pod", "po"}, showing(Pending)},
 	{[]string{"decisions", "decision"}, showing(Decisions)},
 	{[]string{"savings", "saving"}, showing(Savings)},
+	{[]string{"costs", "cost"}, showing(Costs)},
 	{[]string{"help", "h", "?"}, func(a *App) tea.Cmd {
 		a.sheet = keysSheet
 		return nil
@@ -32,14 +34,14 @@ func showing(s Screen) func(*App) tea.Cmd {
 	}
 }
 
-// prompt is where a command is typed.
+// prompt is the line in which a command is typed.
 type prompt struct {
 	open     bool
 	line     string
 	contexts func() []string // of the kubeconfig; nil = none
 }
 
-// edit answers a key. It returns the command that is complete with it.
+// edit handles a key. It returns the command once that is complete.
 func (p *prompt) edit(key, text string) (command string) {
 	switch key {
 	case "enter":
@@ -61,7 +63,7 @@ func (p *prompt) edit(key, text string) (command string) {
 	return ""
 }
 
-// completion is what the typed command lacks.
+// completion returns what the typed command lacks.
 func (p *prompt) completion() string {
 	words, begun := []string{}, strings.ToLower(p.line)
 	for _, c := range colonCommands {
@@ -85,7 +87,7 @@ func (p *prompt) names() []string {
 	return p.contexts()
 }
 
-// run does what a command says, of which an unambiguous beginning is enough.
+// run runs a command; a prefix stands for the first command that begins with it.
 func (a *App) run(line string) tea.Cmd {
 	word, context, _ := strings.Cut(line, " ")
 	if contextWord(word) {
@@ -106,13 +108,13 @@ func (a *App) run(line string) tea.Cmd {
 		}
 		known = append(known, c.words[0])
 	}
-	a.said = "there is no :" + line + ", but " + strings.Join(append(known, "ctx"), ", ")
+	a.said = "there is no command :" + line + "; commands: " + strings.Join(append(known, "ctx"), ", ")
 	return nil
 }
 
 func contextWord(word string) bool { return word == "ctx" || word == "context" || word == "contexts" }
 
-// change goes to another context of the kubeconfig.
+// change switches to another context of the kubeconfig.
 func (a *App) change(to string) tea.Cmd {
 	all := a.prompt.names()
 	if slices.Contains(all, to) {

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// decisionColumns are those of what was decided.
+// decisionColumns returns the columns of decisions.
 func decisionColumns() []column[*record.Record] {
 	return []column[*record.Record]{
 		{
@@ -32,12 +32,12 @@ func decisionColumns() []column[*record.Record] {
 		{title: "ID", min: 12, rank: 5, wide: true, text: func(_ *scene, r **record.Record) string { return (*r).ID }},
 		{
 			title: "WHAT", min: 34, fair: 40, max: 1000, rank: 2,
-			text: func(_ *scene, r **record.Record) string { return (*r).Line() },
+			text: func(s *scene, r **record.Record) string { return s.language.Say((*r).Line()) },
 		},
 	}
 }
 
-// decisionTone makes what went wrong stand out; the kind says so too.
+// decisionTone makes what went wrong stand out; the kind says so, too.
 func decisionTone(r **record.Record) tone {
 	switch (*r).Kind {
 	case record.Unschedulable, record.Broken, record.Lost:
@@ -49,7 +49,7 @@ func decisionTone(r **record.Record) tone {
 	return plain
 }
 
-// savingColumns are those of what decisions saved.
+// savingColumns returns the columns of savings.
 func savingColumns() []column[*record.Saving] {
 	return []column[*record.Saving]{
 		{
@@ -69,7 +69,7 @@ func savingColumns() []column[*record.Saving] {
 		{title: "ID", min: 12, rank: 6, wide: true, text: func(_ *scene, r **record.Saving) string { return (*r).Decision }},
 		{
 			title: "WHAT", min: 26, fair: 26, max: 1000, rank: 5,
-			text: func(_ *scene, r **record.Saving) string { return (*r).What },
+			text: func(s *scene, r **record.Saving) string { return s.language.Say((*r).What) },
 		},
 	}
 }
@@ -88,7 +88,7 @@ func dollarsOr(d float64) string {
 	return record.Money(d)
 }
 
-// decided is what is shown where there are no decisions.
+// undecided returns the text shown if there are no decisions.
 func (f *frame) undecided(none string) string {
 	if n, why := f.a.o.Model.Decided(); n == 0 && why != "" {
 		return why
@@ -96,9 +96,9 @@ func (f *frame) undecided(none string) string {
 	return none
 }
 
-// ledgerLine is what was saved in all.
+// ledgerLine writes the total savings.
 func (f *frame) ledgerLine() {
-	f.cell(" "+ledgerText(f.a.o.Model.Ledger(f.s.now), f.s.now), f.a.width, false, bold)
+	f.cell(" "+f.say(ledgerText(f.a.o.Model.Ledger(f.s.now), f.s.now)), f.a.width, false, bold)
 	f.WriteByte('\n')
 }
 
@@ -113,7 +113,7 @@ func ledgerText(l record.Ledger, now time.Time) string {
 	return strings.Join(append(parts, "w: compared with what"), " · ")
 }
 
-// aboutOf is the object of the chosen row, false where there is none.
+// aboutOf returns the object of the selected row; false if there is none.
 func (a *App) aboutOf() (view.About, bool) {
 	key := a.state().window.Key
 	if _, group := view.GroupOf(key); group || key == "" || key == view.NoPool {
@@ -130,12 +130,12 @@ func (a *App) aboutOf() (view.About, bool) {
 		return view.About{Kind: "nodepool", Name: key}, true
 	case Pending, pods:
 		return view.About{Kind: "pod", Name: key}, true
-	case Decisions, Savings:
+	case Decisions, Savings, Costs:
 	}
 	return view.About{}, false
 }
 
-// drill goes from the chosen row to the decisions about it.
+// drill shows the decisions about the selected row.
 func (a *App) drill() {
 	if about, ok := a.aboutOf(); ok {
 		from := a.screen
@@ -145,7 +145,7 @@ func (a *App) drill() {
 	}
 }
 
-// aboutDecision is all of what is known of a decision.
+// aboutDecision returns everything that is known about a decision.
 func aboutDecision(r *record.Record) []string {
 	out := []string{
 		"decision " + r.ID + "  " + string(r.Kind) + " " + strings.TrimPrefix(view.ReasonOf(r), "-"),
@@ -192,7 +192,7 @@ func leaving(n int) string {
 	return fmt.Sprintf(", with %d pods", n)
 }
 
-// aboutSaving is a decision and what it saved.
+// aboutSaving returns a decision and what it saved.
 func (f *frame) aboutSaving(id string) []string {
 	var out []string
 	for _, row := range f.a.o.Model.Savings(f.s.now, view.Query{}).Rows {
@@ -212,10 +212,10 @@ func (f *frame) aboutSaving(id string) []string {
 	return append(out, "", f.a.o.Model.Ledger(f.s.now).Counterfactual)
 }
 
-// mostLately is how many decisions are told with what they are about.
+// mostLately is how many decisions are shown with the object that they are about.
 const mostLately = 5
 
-// lately are the newest decisions about an object, a line each.
+// lately returns the newest decisions about an object, a line each.
 func (f *frame) lately(about view.About) []string {
 	page := f.a.o.Model.Decisions(about, view.Query{Window: view.Window{Height: mostLately}})
 	var out []string

@@ -10,12 +10,15 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Frame is the screen as text: lines of at most the width, no more than the height. It costs what is seen, not what
-// is there.
+// Frame returns the screen as text: lines of at most the width, no more than the height. Its cost depends on what is
+// visible, not on the size of the cluster.
 func (a *App) Frame() string {
 	f := &frame{
 		painter: &painter{style: a.o.Style, colours: a.colours}, a: a, t: a.o.Model.Totals(),
-		s: &scene{now: a.o.Now(), monthly: a.monthly, unpriced: a.o.Prices == "", resources: a.o.Model.Resources()},
+		s: &scene{
+			now: a.o.Now(), monthly: a.monthly, unpriced: a.o.Prices == "", resources: a.o.Model.Resources(),
+			language: a.o.Language,
+		},
 	}
 	f.Grow(4 * a.width * a.height)
 	if a.sheet != keysSheet {
@@ -35,7 +38,7 @@ func (a *App) Frame() string {
 	return a.clipped(f.String())
 }
 
-// frame is a screen that is being drawn.
+// frame is a screen being drawn.
 type frame struct {
 	*painter
 	a *App
@@ -43,16 +46,20 @@ type frame struct {
 	t view.Totals
 }
 
-// chrome is how many lines are no rows: title, a line a resource, pods, tabs, titles of columns, and two at the foot.
+// say translates a sentence.
+func (f *frame) say(text string) string { return f.s.language.Say(text) }
+
+// chrome returns how many lines are not rows: title, a line per resource, pods, tabs, column titles, and two at the
+// foot.
 func (a *App) chrome() int { return 6 + len(a.o.Model.Resources()) }
 
-// rows is how many there is room for.
+// rows returns how many rows fit.
 func (a *App) rows() int { return max(1, a.height-a.chrome()) }
 
-// roomy is the width from which on every line fits as it is written.
+// roomy is the width from which every line fits as it is.
 const roomy = 60
 
-// clipped is what of a frame the terminal has room for.
+// clipped returns the part of a frame that fits the terminal.
 func (a *App) clipped(text string) string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if len(lines) > a.height {
@@ -66,7 +73,7 @@ func (a *App) clipped(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// summary is what the cluster is and costs as a whole.
+// summary writes what the cluster is and costs as a whole.
 func (f *frame) summary() {
 	cost := ""
 	if !f.s.unpriced {
@@ -74,6 +81,7 @@ func (f *frame) summary() {
 		if f.t.Unpriced > 0 {
 			cost += fmt.Sprintf(" + %d unpriced", f.t.Unpriced)
 		}
+		cost = f.say(cost)
 	}
 	_, n := fit(cost, f.a.width)
 	f.cell("nodeless top · "+f.a.o.Context, max(0, f.a.width-n-1), false, bold)
@@ -85,7 +93,7 @@ func (f *frame) summary() {
 		f.cell(name, 8, false, plain)
 		f.bar(view.Share(used, offered), offered > 0, max(8, min(40, f.a.width-34)))
 		f.blank(1)
-		f.cell(view.Amount(name, used)+" of "+view.Amount(name, offered)+" requested",
+		f.cell(f.say(view.Amount(name, used)+" of "+view.Amount(name, offered)+" requested"),
 			max(0, f.a.width-9-max(8, min(40, f.a.width-34))), false, dim)
 		f.WriteByte('\n')
 	}
@@ -95,28 +103,28 @@ func (f *frame) summary() {
 		what string
 	}{{f.t.OnTheirWay, "launching"}, {f.t.NotReady - f.t.OnTheirWay, "not ready"}, {f.t.Going, "being removed"}} {
 		if c.n > 0 {
-			nodes = append(nodes, fmt.Sprintf("%d %s", c.n, c.what))
+			nodes = append(nodes, f.say(fmt.Sprintf("%d %s", c.n, c.what)))
 		}
 	}
-	line := fmt.Sprintf("pods    %d pending · %d running", f.t.Pending, f.t.Running)
+	line := f.say(fmt.Sprintf("pods    %d pending · %d running", f.t.Pending, f.t.Running))
 	if len(nodes) > 0 {
-		line += "   nodes " + strings.Join(nodes, " · ")
+		line += "   " + f.say("nodes") + " " + strings.Join(nodes, " · ")
 	}
 	f.cell(line, f.a.width, false, plain)
 	f.WriteByte('\n')
 }
 
-// wordy is the width from which on every tab says how many rows it has.
+// wordy is the width from which every tab shows its number of rows.
 const wordy = 110
 
-// tabs name the screens and say how the shown one is ordered.
+// tabs writes the names of the screens and how the current one is filtered, grouped and sorted.
 func (f *frame) tabs(of, shown int) {
 	left := 0
 	f.a.tabsAt = strings.Count(f.String(), "\n")
 	decided, _ := f.a.o.Model.Decided()
 	counts := []int{f.t.Rows, f.t.PoolCount, f.t.Waiting, decided}
 	for i, name := range Screens {
-		text := fmt.Sprintf("%d %s ", i+1, name)
+		text := fmt.Sprintf("%d %s ", i+1, f.say(name))
 		if i < len(counts) && (f.a.width >= wordy || Screen(i) == f.a.tab()) {
 			text += fmt.Sprintf("%d ", counts[i])
 		}
@@ -126,26 +134,26 @@ func (f *frame) tabs(of, shown int) {
 		} else {
 			text = " " + text
 		}
-		f.cell(text, len(text), false, tone)
-		left += len(text)
+		f.cell(text, width(text), false, tone)
+		left += width(text)
 		f.a.tabEnds[i] = left
 	}
 	st := f.a.state()
 	var about []string
 	if f.a.screen == pods {
-		about = append(about, "pods of "+f.a.node)
+		about = append(about, f.say("pods of "+f.a.node))
 	}
 	if f.a.screen == Decisions && f.a.about != (view.About{}) {
-		about = append(about, "about "+f.a.about.String())
+		about = append(about, f.say("about "+f.a.about.String()))
 	}
 	if st.filter != "" && !f.a.typing {
 		about = append(about, fmt.Sprintf("/%s: %d of %d", st.filter, shown, of))
 	}
 	if st.group != "" {
-		about = append(about, "by "+st.group)
+		about = append(about, f.say("by "+st.group))
 	}
 	if f.a.screen != Pools && st.sort.Key != "" {
-		about = append(about, "sort "+st.sort.String())
+		about = append(about, f.say("sort "+st.sort.String()))
 	}
 	f.cell(" "+strings.Join(about, " · "), max(0, f.a.width-left), false, plain)
 	f.WriteByte('\n')
@@ -180,6 +188,11 @@ func (f *frame) table() {
 		f.tabs(page.Of, page.Shown)
 		f.ledgerLine()
 		body(f, place(savingColumns(), f.a.width, f.a.scrolled), page, itself, f.undecided("no savings yet"))
+	case Costs:
+		q := f.a.query(f.a.rows())
+		page := division(q.Group).Page(f.a.o.Model, q)
+		f.tabs(page.Of, page.Shown)
+		body(f, place(costColumns(f.s, q.Group), f.a.width, f.a.scrolled), page, itself, "no costs")
 	case pods:
 		page := f.a.o.Model.PodsOf(f.a.node, f.a.query(f.a.rows()-1))
 		f.tabs(page.Of, page.Shown)
@@ -190,7 +203,7 @@ func (f *frame) table() {
 
 func itself[R any](r *R) *R { return r }
 
-// nodeLine says of the node whose pods are shown what matters.
+// nodeLine writes what matters about the node whose pods are shown.
 func (f *frame) nodeLine() {
 	text := "it no longer exists"
 	if r, ok := f.a.o.Model.Node(f.a.node); ok {
@@ -200,11 +213,11 @@ func (f *frame) nodeLine() {
 		}
 		text = strings.Join(append(parts, r.Why...), " · ")
 	}
-	f.cell(" "+text, f.a.width, false, plain)
+	f.cell(" "+f.say(text), f.a.width, false, plain)
 	f.WriteByte('\n')
 }
 
-// body writes the titles and the rows that are seen, and remembers where they are.
+// body writes the titles and the visible rows, and remembers where they are.
 func body[P, R any](f *frame, columns []placed[R], page view.Page[P], row func(*P) *R, none string) {
 	st := f.a.state()
 	st.window = page.Window
@@ -215,7 +228,7 @@ func body[P, R any](f *frame, columns []placed[R], page view.Page[P], row func(*
 		if st.filter != "" {
 			none += " match /" + st.filter
 		}
-		f.cell(" "+none, f.a.width, false, dim)
+		f.cell(" "+f.say(none), f.a.width, false, dim)
 		f.WriteByte('\n')
 	}
 	for i := range page.Rows {
@@ -229,7 +242,7 @@ func body[P, R any](f *frame, columns []placed[R], page view.Page[P], row func(*
 	}
 }
 
-// groupLine is a group's head: what its nodes are together.
+// groupLine writes a group's head: the sums of its nodes.
 func (f *frame) groupLine(l *view.Line, chosen bool) {
 	mark := "─"
 	if chosen {
@@ -237,7 +250,7 @@ func (f *frame) groupLine(l *view.Line, chosen bool) {
 	}
 	parts := []string{
 		fmt.Sprintf("%s─ %s=%s", mark, f.a.state().group, cmp.Or(l.Group, "(none)")),
-		fmt.Sprintf("%d nodes", l.Head.Rows), fmt.Sprintf("%d pods", l.Head.Pods),
+		f.say(fmt.Sprintf("%d nodes", l.Head.Rows)), f.say(fmt.Sprintf("%d pods", l.Head.Pods)),
 	}
 	for i, name := range f.s.resources {
 		parts = append(parts, name+" "+view.Percent(view.Share(l.Head.Requests[i], l.Head.Allocatable[i])))

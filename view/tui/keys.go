@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// press answers a key. The keys are eks-node-viewer's (arrows turn pages, q, esc and ctrl+c leave) and, beside them,
+// press handles a key. The keys are eks-node-viewer's (arrows turn pages; q, esc and ctrl+c quit) and, in addition,
 // k9s'.
 func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	key := k.String()
@@ -40,10 +40,10 @@ func (a *App) press(k tea.KeyPressMsg) tea.Cmd {
 	return a.command(key)
 }
 
-// command answers the keys that change what is shown.
+// command handles the keys that change what is shown.
 func (a *App) command(key string) tea.Cmd {
 	switch key {
-	case "1", "2", "3", "4", "5":
+	case "1", "2", "3", "4", "5", "6":
 		a.show(Screen(key[0] - '1'))
 	case "tab":
 		a.show((a.tab() + 1) % pods)
@@ -73,7 +73,7 @@ func (a *App) command(key string) tea.Cmd {
 	return nil
 }
 
-// move answers the keys that choose a row; false for another key.
+// move handles the keys that select a row; false for another key.
 func (a *App) move(key string) bool {
 	w := &a.state().window
 	page := max(1, a.rows())
@@ -98,7 +98,7 @@ func (a *App) move(key string) bool {
 	return true
 }
 
-// arrange answers the keys that order rows and columns.
+// arrange handles the keys that arrange rows and columns.
 func (a *App) arrange(key string) {
 	s := a.state()
 	switch key {
@@ -107,17 +107,15 @@ func (a *App) arrange(key string) {
 			s.sort = view.Sort{Key: after(sorts, s.sort.Key), Desc: false}
 			switch s.sort.Key {
 			case view.SortAge, view.FieldNode, view.FieldPool, view.FieldType, view.FieldZone, view.FieldCapacity,
-				view.FieldStatus, "pod", "":
+				view.FieldStatus, view.SortName, "pod", "":
 			default:
-				s.sort.Desc = true // of amounts the largest matter
+				s.sort.Desc = true // for amounts, the largest matter
 			}
 		}
 	case "S", "r":
 		s.sort.Desc = !s.sort.Desc
 	case "g":
-		if a.screen == Nodes {
-			s.group = after(a.groups(), s.group)
-		}
+		s.group = after(a.groups(), s.group)
 	case "$":
 		a.monthly = !a.monthly
 	case "<", ",":
@@ -127,7 +125,7 @@ func (a *App) arrange(key string) {
 	}
 }
 
-// edit answers a key while a filter is typed.
+// edit handles a key while a filter is being typed.
 func (a *App) edit(key, text string) {
 	s := a.state()
 	switch key {
@@ -145,7 +143,7 @@ func (a *App) edit(key, text string) {
 	}
 }
 
-// mostFilter is longer than any filter or command that makes sense.
+// mostFilter is the maximum length in bytes of a filter or a command.
 const mostFilter = 200
 
 func (a *App) typed(text string) {
@@ -156,7 +154,7 @@ func (a *App) typed(text string) {
 	a.state().filter = typed(a.state().filter, text)
 }
 
-// typed is a line and what is typed behind it, as far as it can be seen.
+// typed returns a line with the printable part of a text appended, unless that makes it too long.
 func typed(line, text string) string {
 	if len(line)+len(text) > mostFilter {
 		return line
@@ -164,7 +162,7 @@ func typed(line, text string) string {
 	return line + strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !view.Printable(r) }), " ")
 }
 
-// show begins a screen; decisions are everybody's then.
+// show switches to a screen. Decisions are then shown about all objects.
 func (a *App) show(s Screen) {
 	a.screen, a.scrolled = s, 0
 	if a.about != (view.About{}) {
@@ -172,7 +170,7 @@ func (a *App) show(s Screen) {
 	}
 }
 
-// tab is the screen whose tab is lit.
+// tab returns the screen whose tab is highlighted.
 func (a *App) tab() Screen {
 	if a.screen == pods {
 		return Nodes
@@ -180,7 +178,7 @@ func (a *App) tab() Screen {
 	return a.screen
 }
 
-// scroll answers the keys that move in a sheet; false for another key.
+// scroll handles the keys that scroll a sheet; false for another key.
 func (a *App) scroll(key string) bool {
 	a.reading.tail = false
 	switch key {
@@ -203,7 +201,7 @@ func (a *App) scroll(key string) bool {
 	return true
 }
 
-// enter goes into the chosen row: the pods of a node, the nodes of a pool or group, all of what is said of a pod.
+// enter opens the selected row: the pods of a node, the nodes of a pool or group, or the details of anything else.
 func (a *App) enter() tea.Cmd {
 	key := a.state().window.Key
 	if key == "" {
@@ -225,15 +223,18 @@ func (a *App) enter() tea.Cmd {
 		}
 		nodes.filter, nodes.window = view.FieldPool+"="+key, view.Window{}
 		a.show(Nodes)
-	case Pending, pods, Decisions, Savings:
+	case Pending, pods, Decisions, Savings, Costs:
 		return a.describe()
 	}
 	return nil
 }
 
-// back leaves what was entered last; at the top it leaves the program, as eks-node-viewer does.
+// back leaves what was entered last; at the top it quits, as eks-node-viewer does.
 func (a *App) back() tea.Cmd {
-	s := a.state()
+	s, group := a.state(), a.o.Group
+	if (a.screen == Costs) != (a.o.Screen == Costs) {
+		group = "" // the flag is for the other screens
+	}
 	switch {
 	case a.screen == Decisions && a.about != (view.About{}):
 		a.show(a.from)
@@ -241,8 +242,8 @@ func (a *App) back() tea.Cmd {
 		a.show(Nodes)
 	case s.filter != "":
 		s.filter = ""
-	case s.group != "" && s.group != a.o.Group:
-		s.group = a.o.Group
+	case s.group != "" && s.group != group:
+		s.group = group
 	case a.screen != a.o.Screen:
 		a.show(a.o.Screen)
 	default:

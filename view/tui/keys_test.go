@@ -42,6 +42,10 @@ func TestKeysLeadAround(t *testing.T) {
 	sees(t, a, "[4 decisions 4]")
 	press(a, "tab")
 	sees(t, a, "[5 savings]", "saved $0.3384 in 26h")
+	press(a, "tab", "g")
+	sees(t, a, "[6 costs] by workload", ">shop")
+	press(a, "esc", "s")
+	sees(t, a, "[6 costs] sort name=asc", " kube-system")
 	press(a, "tab")
 	sees(t, a, "[1 nodes 9]")
 	press(a, "g", "home")
@@ -63,7 +67,7 @@ func TestKeysLeadAround(t *testing.T) {
 	}
 }
 
-// From a node, a pool and a pod one comes to what was decided about them, from there to all of a decision, and back.
+// A node, a pool and a pod lead to the decisions about them, from there to all details of a decision, and back.
 func TestADecisionIsReachedFromWhatItIsAbout(t *testing.T) {
 	a := app(t, shop(t), 120, 30, false)
 	press(a, "/ip-10-0-0-1", "enter", "D")
@@ -91,7 +95,7 @@ func TestADecisionIsReachedFromWhatItIsAbout(t *testing.T) {
 	sees(t, a, "saved    $0.3386, Counting", "decision b2  Remove Empty", "Compared with the same cluster")
 }
 
-// What is longer than the terminal is read line by line.
+// Text that is longer than the terminal is scrolled line by line.
 func TestADetailIsLongerThanTheTerminal(t *testing.T) {
 	a := app(t, shop(t), 80, 14, false)
 	press(a, "5", "enter")
@@ -138,7 +142,7 @@ func TestOrdersAndColumnsChange(t *testing.T) {
 	sees(t, a, "$/MONTH")
 }
 
-// A whole program on a terminal: it draws, obeys keys, and leaves the screen as it was.
+// The whole program on a terminal: it draws, obeys keys, and restores the screen.
 func TestTheProgramLeavesTheTerminalClean(t *testing.T) {
 	for _, keys := range []string{"q", "\x03", "3/web\r\x1b[B\x03"} {
 		var out bytes.Buffer
@@ -181,7 +185,7 @@ func TestStylesAreRead(t *testing.T) {
 func TestTheModelWakesTheProgram(t *testing.T) {
 	m := shop(t)
 	a := app(t, m, 80, 24, false)
-	<-m.Changed() // of making it
+	<-m.Changed() // from its creation
 	m.SetNode(viewtest.Node(30))
 	if _, ok := a.await().(changed); !ok {
 		t.Error("a change is not told")

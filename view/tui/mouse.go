@@ -2,10 +2,10 @@ package tui
 
 import tea "charm.land/bubbletea/v2"
 
-// wheelRows are those that one notch of a mouse's wheel moves.
+// wheelRows is how many rows one notch of the mouse wheel scrolls.
 const wheelRows = 3
 
-// wheel moves in the table or the sheet.
+// wheel scrolls the table or the sheet.
 func (a *App) wheel(b tea.MouseButton) {
 	key := map[tea.MouseButton]string{tea.MouseWheelUp: "up", tea.MouseWheelDown: "down"}[b]
 	for range wheelRows {
@@ -17,7 +17,7 @@ func (a *App) wheel(b tea.MouseButton) {
 	}
 }
 
-// click chooses the tab or the row under the mouse, and goes into a row that is chosen already.
+// click selects the tab or the row under the mouse, and opens a row that is already selected.
 func (a *App) click(m tea.Mouse) tea.Cmd {
 	switch {
 	case m.Button != tea.MouseLeft:

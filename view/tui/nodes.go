@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// nodeColumns are those of nodes.
+// nodeColumns returns the columns of nodes.
 func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 	out := []column[view.NodeRow]{
 		{
@@ -58,7 +58,7 @@ func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 		{title: "STATUS", min: 12, fair: 15, rank: 1, sort: view.FieldStatus, text: statusText, tone: statusTone},
 		{
 			title: "WHY", min: 12, fair: 30, max: 400, rank: 11, wide: true,
-			text: func(_ *scene, r *view.NodeRow) string { return cmp.Or(strings.Join(r.Why, "; "), "-") },
+			text: func(s *scene, r *view.NodeRow) string { return s.language.Say(cmp.Or(strings.Join(r.Why, "; "), "-")) },
 		},
 	}...)
 	for _, key := range labels {
@@ -71,7 +71,7 @@ func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 	return out
 }
 
-// labelText is a label's value, or one of those that eks-node-viewer computes.
+// labelText returns a label's value, or one of those that eks-node-viewer computes.
 func labelText(s *scene, r *view.NodeRow, key string) string {
 	if v, ok := r.Labels[key]; ok {
 		return v
@@ -88,7 +88,7 @@ func labelText(s *scene, r *view.NodeRow, key string) string {
 	return "-"
 }
 
-// capacity is the capacity type in the fewest letters that people know it by.
+// capacity abbreviates the capacity type, in the letters that people know it by.
 func capacity(r *view.NodeRow) string {
 	switch {
 	case r.MicroVM != "":
@@ -110,7 +110,7 @@ func readyIn(r *view.NodeRow) string {
 	return r.ReadyIn.Round(time.Second).String()
 }
 
-// statusText is the status; how long it has been so is with it where somebody waits.
+// statusText returns the status and, if it is a waiting one, how long it has lasted.
 func statusText(s *scene, r *view.NodeRow) string {
 	if r.Status.Waits() {
 		return string(r.Status) + "/" + view.Age(s.now, r.Since)

@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// poolColumns are those of NodePools.
+// poolColumns returns the columns of NodePools.
 func poolColumns(s *scene) []column[view.PoolRow] {
 	out := []column[view.PoolRow]{
 		{
@@ -71,7 +71,7 @@ func limitTone(r *view.PoolRow) tone {
 	return plain
 }
 
-// allowed is how many nodes may go now for each reason.
+// allowed returns how many nodes may be disrupted now, for each reason.
 func allowed(r *view.PoolRow) string {
 	if r.Name == "" {
 		return "-"
@@ -96,7 +96,7 @@ func poolStatus(r *view.PoolRow) string {
 	return strings.TrimSuffix("NotReady: "+r.Problem, ": ")
 }
 
-// podColumns are those of pods; where they run is known, why they wait is asked.
+// podColumns returns the columns of pods: why they are pending if waiting is set, else their status.
 func podColumns(s *scene, waiting bool) []column[view.PodRow] {
 	out := []column[view.PodRow]{
 		{
@@ -117,7 +117,7 @@ func podColumns(s *scene, waiting bool) []column[view.PodRow] {
 	if waiting {
 		return append(out, column[view.PodRow]{
 			title: "WHY", min: 20, fair: 30, max: 1000, rank: 1,
-			text: func(_ *scene, r *view.PodRow) string { return r.Why },
+			text: func(s *scene, r *view.PodRow) string { return s.language.Say(r.Why) },
 		})
 	}
 	return append(out, column[view.PodRow]{title: "STATUS", min: 11, rank: 1, text: func(_ *scene, r *view.PodRow) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// painter writes cells of a width one after the other.
+// painter writes cells of given widths, one after the other.
 type painter struct {
 	strings.Builder
 	style   Style
@@ -27,7 +27,7 @@ func (p *painter) in(t tone, draw func()) {
 	}
 }
 
-// cell writes text in exactly w columns. What the text holds besides letters becomes visible and harmless.
+// cell writes text in exactly w columns. Unprintable characters become visible and harmless.
 func (p *painter) cell(text string, w int, right bool, t tone) {
 	text, n := fit(text, w)
 	p.in(t, func() {
@@ -52,7 +52,7 @@ func (p *painter) blank(n int) {
 
 const blanks = "                                                                "
 
-// fit cuts text to at most w columns; it returns how many it takes.
+// fit cuts text to at most w columns, and returns how many it takes.
 func fit(text string, w int) (string, int) {
 	text = view.Escape(text)
 	n := width(text)
@@ -75,7 +75,7 @@ func width(text string) int {
 	return len(text)
 }
 
-// bar shows a share in w columns: a bar and the percentage, or the percentage alone where a bar has no room.
+// bar shows a share in w columns: a bar and the percentage, or the percentage alone if a bar does not fit.
 func (p *painter) bar(share float64, known bool, w int) {
 	const label = 5
 	text := view.Percent(share)
@@ -87,7 +87,7 @@ func (p *painter) bar(share float64, known bool, w int) {
 		p.cell(text, w, true, plain)
 		return
 	}
-	filled := int(min(1, max(0, share)) * float64(n)) // a bar is full when nothing is left
+	filled := int(min(1, max(0, share)) * float64(n)) // the bar is full only if nothing is left
 	if filled == 0 && share >= 0.005 {
 		filled = 1
 	}
@@ -101,7 +101,7 @@ var repeated = map[string]string{
 	"─": strings.Repeat("─", 512),
 }
 
-// repeat is n of a character of three bytes.
+// repeat returns n of a three-byte character.
 func repeat(character string, n int) string {
 	all := repeated[character]
 	return all[:3*min(max(0, n), len(all)/3)]

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,7 +16,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Print writes what there is once: a table of one screen, or all of it for programs.
+// Print writes the cluster once: a table of one screen, or everything for programs.
 func Print(w io.Writer, o Options, output string, headers bool) error {
 	now := o.Now()
 	switch output {
@@ -37,6 +38,8 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 		rows = cells(s, decisionColumns(), o.Model.Decisions(view.About{}, view.Query{}).Rows, wide)
 	case Savings:
 		rows = cells(s, savingColumns(), o.Model.Savings(now, view.Query{}).Rows, wide)
+	case Costs:
+		rows = cells(s, costColumns(s, o.Group), division(o.Group).Page(o.Model, view.Query{}).Rows, wide)
 	case Nodes, pods:
 		var nodes []view.NodeRow
 		for _, l := range o.Model.Nodes(q).Rows {
@@ -59,7 +62,7 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	return err
 }
 
-// total is the last line: what all of it is and costs.
+// total returns the last line: the size and cost of the cluster.
 func total(o Options, s *scene) string {
 	t := o.Model.Totals()
 	parts := []string{fmt.Sprintf("%d nodes", t.Nodes)}
@@ -80,7 +83,7 @@ func total(o Options, s *scene) string {
 	return strings.Join(parts, " · ")
 }
 
-// cells are the titles and the texts of all columns.
+// cells returns the titles and the texts of all columns.
 func cells[R any](s *scene, columns []column[R], of []R, wide bool) [][]string {
 	columns = slices.DeleteFunc(columns, func(c column[R]) bool { return c.wide && !wide })
 	out := make([][]string, 1+len(of))
@@ -93,7 +96,7 @@ func cells[R any](s *scene, columns []column[R], of []R, wide bool) [][]string {
 	return out
 }
 
-// printRows writes columns as wide as they must be, with three blanks between, as kubectl does.
+// printRows writes columns as wide as necessary, with three blanks between them, as kubectl does.
 func printRows(w io.Writer, rows [][]string) error {
 	var widths []int
 	for _, row := range rows {
@@ -139,6 +142,12 @@ func printNames(w io.Writer, o Options, now time.Time) error {
 		for _, r := range o.Model.Savings(now, view.Query{}).Rows {
 			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.Decision))
 		}
+	case Costs:
+		for _, r := range division(o.Group).Page(o.Model, view.Query{}).Rows {
+			if r.Of != (view.Object{}) {
+				fmt.Fprintf(&b, "%s/%s\n", cmp.Or(strings.ToLower(r.Of.Kind), "namespace"), cmp.Or(r.Of.Name, r.Of.Namespace))
+			}
+		}
 	case Nodes, pods:
 		for _, l := range o.Model.Nodes(view.Query{Sort: o.Sort}).Rows {
 			if l.Row.HasNode {
@@ -167,8 +176,8 @@ func printDocument(w io.Writer, o Options, output string) error {
 	return err
 }
 
-// Document is all of the cluster, or, of their own screens, what was decided or saved, as nodeless decisions and
-// savings print it.
+// Document returns the whole cluster or, for the screens of their own, costs, decisions or savings, the latter two as
+// nodeless decisions and nodeless savings print them.
 func Document(o Options) any {
 	now := o.Now()
 	switch o.Screen {
@@ -185,6 +194,8 @@ func Document(o Options) any {
 			l.Savings = append(l.Savings, *s)
 		}
 		return l
+	case Costs:
+		return division(o.Group).Document(o.Model, now, view.Query{})
 	case Nodes, Pools, Pending, pods:
 	}
 	d := o.Model.Document(now, view.Query{Sort: o.Sort})
@@ -192,8 +203,7 @@ func Document(o Options) any {
 	return d
 }
 
-// harmless escapes what JSON would leave as it is and a terminal would obey. Such characters are inside of strings
-// alone.
+// harmless escapes what JSON leaves as it is but a terminal would obey. Such characters occur only within strings.
 func harmless(text []byte) []byte {
 	out := make([]byte, 0, len(text))
 	for _, r := range string(text) {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestTablesForPrograms(t *testing.T) {
-	for _, screen := range []Screen{Nodes, Pools, Pending, Decisions, Savings} {
+	for _, screen := range []Screen{Nodes, Pools, Pending, Decisions, Savings, Costs} {
 		for _, output := range []string{"", "wide", "name"} {
 			var out strings.Builder
 			o := app(t, shop(t), 80, 24, false).o
@@ -61,7 +61,7 @@ func TestADocumentForPrograms(t *testing.T) {
 	}
 }
 
-// What was decided and saved is for programs what nodeless decisions and savings print.
+// Decisions and savings are printed for programs as nodeless decisions and savings print them.
 func TestDecisionsForPrograms(t *testing.T) {
 	o := app(t, shop(t), 80, 24, false).o
 	var list record.List

@@ -19,28 +19,28 @@ type sheet int
 const (
 	noSheet     sheet = iota
 	keysSheet         // all keys
-	detailSheet       // all of what the chosen row has to say, and the events about it
-	yamlSheet         // its object
-	logSheet          // of its pod
+	detailSheet       // everything about the selected row, with its events
+	yamlSheet         // the YAML of its object
+	logSheet          // the logs of its pod
 )
 
-// reading is what is being read, or has been, of the cluster for a sheet.
+// reading is what is being read, or has been read, from the cluster for a sheet.
 type reading struct {
-	number int // of the question; an answer to another one comes too late
+	number int // of the request; answers to earlier ones are dropped
 	of     subject
 	busy   bool
 	since  time.Time
 	lines  []string
-	tail   bool // the end of what is read is shown
+	tail   bool // show the end of what is read
 }
 
-// read is the answer.
+// read is the answer to a request.
 type read struct {
 	number int
 	lines  []string
 }
 
-// subject is an object that the chosen row is about.
+// subject is the object that the selected row is about.
 type subject struct {
 	kind            objects.Kind
 	namespace, name string
@@ -54,15 +54,15 @@ func (s subject) String() string {
 }
 
 const (
-	// atEnd is below every line of a sheet.
+	// atEnd is below the last line of any sheet.
 	atEnd = 1 << 30
-	// longest is how long somebody waits for an answer of the cluster.
+	// longest is how long to wait for an answer from the cluster.
 	longest = 10 * time.Second
-	// logsEvery is how often shown logs are read.
+	// logsEvery is how often the shown logs are read.
 	logsEvery = 2 * time.Second
 )
 
-// describe shows all of what the chosen row has to say.
+// describe shows everything about the selected row.
 func (a *App) describe() tea.Cmd {
 	key := a.state().window.Key
 	if _, group := view.GroupOf(key); (key == "" || group) && a.screen != Savings {
@@ -85,7 +85,7 @@ func (a *App) describe() tea.Cmd {
 	})
 }
 
-// open shows the YAML or the logs of what the chosen row is about.
+// open shows the YAML or the logs of the selected row's object.
 func (a *App) open(what sheet) tea.Cmd {
 	s, ok := a.subject()
 	if what == logSheet {
@@ -93,7 +93,7 @@ func (a *App) open(what sheet) tea.Cmd {
 	}
 	if !ok {
 		a.said = map[sheet]string{
-			yamlSheet: "nothing is selected that has YAML", logSheet: "select a pod, or a node that is a pod's microVM",
+			yamlSheet: "select a row that has YAML", logSheet: "select a pod, or a node that is a pod's microVM",
 		}[what]
 		return nil
 	}
@@ -101,7 +101,7 @@ func (a *App) open(what sheet) tea.Cmd {
 	return a.ask(s, func(ctx context.Context) []string { return a.text(ctx, what, s) })
 }
 
-// text reads what a sheet shows of an object.
+// text reads what a sheet shows about an object.
 func (a *App) text(ctx context.Context, what sheet, of subject) []string {
 	var text string
 	var err error
@@ -134,14 +134,14 @@ func (a *App) ask(s subject, answer func(context.Context) []string) tea.Cmd {
 	}
 }
 
-// take takes an answer.
+// take handles an answer, unless it is outdated.
 func (a *App) take(r read) {
 	if r.number == a.reading.number {
 		a.reading.busy, a.reading.lines = false, r.lines
 	}
 }
 
-// readAgain follows logs that are shown.
+// readAgain refreshes the shown logs.
 func (a *App) readAgain() tea.Cmd {
 	r := &a.reading
 	if a.sheet != logSheet || r.busy || a.o.Now().Sub(r.since) < logsEvery {
@@ -151,11 +151,11 @@ func (a *App) readAgain() tea.Cmd {
 	return a.ask(s, func(ctx context.Context) []string { return a.text(ctx, logSheet, s) })
 }
 
-// sheetText is the YAML or the logs.
+// sheetText writes the YAML or the logs.
 func (f *frame) sheetText() {
 	lines := f.a.reading.lines
 	if lines == nil {
-		lines = []string{"reading ..."}
+		lines = []string{f.say("reading ...")}
 	}
 	if f.a.reading.tail {
 		f.a.above = atEnd
@@ -166,7 +166,7 @@ func (f *frame) sheetText() {
 	f.page(lines)
 }
 
-// subject is what the chosen row is about.
+// subject returns the object that the selected row is about.
 func (a *App) subject() (subject, bool) {
 	about, ok := a.aboutOf()
 	if !ok {
@@ -183,7 +183,7 @@ func (a *App) subject() (subject, bool) {
 	return s, true
 }
 
-// podOf is the pod that the chosen row is about: itself, or the one whose microVM a node is.
+// podOf returns the pod that the selected row is about: the row's own, or the one whose microVM a node is.
 func (a *App) podOf(s subject, ok bool) (subject, bool) {
 	if !ok || s.kind.Kind == "Pod" {
 		return s, ok
@@ -196,7 +196,7 @@ func (a *App) podOf(s subject, ok bool) (subject, bool) {
 	return subject{kind: objects.Kinds[0], namespace: namespace, name: name}, true
 }
 
-// eventLines are events as kubectl describe has them, the newest first.
+// eventLines formats events as kubectl describe does, newest first.
 func eventLines(events []objects.Event, now time.Time) []string {
 	if len(events) == 0 {
 		return []string{"events  none"}

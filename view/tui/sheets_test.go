@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// readable is an App of a cluster whose objects can be read.
+// readable returns an App of a cluster whose objects can be read, and the list of requests.
 func readable(t *testing.T) (a *App, asked *[]string) {
 	t.Helper()
 	a = app(t, shop(t), 120, 30, false)
@@ -44,7 +44,7 @@ func readable(t *testing.T) (a *App, asked *[]string) {
 	return a, asked
 }
 
-// What k9s' keys show of an object: events, YAML and logs, which are followed.
+// What k9s' keys show of an object: events, YAML, and logs, which are followed.
 func TestObjectsAreDescribedAsInK9s(t *testing.T) {
 	a, asked := readable(t)
 	press(a, "3", "/train", "enter", "d")
@@ -74,10 +74,10 @@ func TestObjectsAreDescribedAsInK9s(t *testing.T) {
 	press(a, "esc", "2", "home", "y")
 	sees(t, a, "YAML of NodePool batch")
 	press(a, "esc", "4", "y")
-	sees(t, a, "nothing is selected that has YAML")
+	sees(t, a, "select a row that has YAML")
 }
 
-// An answer that comes after the next question is of nobody's interest.
+// A response that arrives after the next request is dropped.
 func TestALateAnswerIsDropped(t *testing.T) {
 	a, _ := readable(t)
 	press(a, "end")
@@ -102,7 +102,7 @@ func TestCommandsAreTyped(t *testing.T) {
 	press(a, ":po", "esc")
 	sees(t, a, "[1 nodes")
 	press(a, ":secrets", "enter")
-	sees(t, a, "there is no :secrets, but nodes, pools, pending, decisions, savings, help, quit, ctx")
+	sees(t, a, "there is no command :secrets; commands: nodes, pools, pending, decisions, savings, costs, help, quit, ctx")
 	press(a, "down")
 	if strings.Contains(a.Frame(), "secrets") {
 		t.Error("what was wrong stays said")

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// foot is what there is to know of the data, or the filter that is typed, and the keys.
+// foot writes what to know about the data, or the line being typed, and the keys.
 func (f *frame) foot() {
 	about, tone := "prices: "+f.a.o.Prices, dim
 	if f.a.o.Prices == "" {
@@ -18,24 +19,29 @@ func (f *frame) foot() {
 	}
 	switch {
 	case f.a.typing:
-		about, tone = "/"+f.a.state().filter+"█   words, !word, key=value, key!=value; enter applies it, esc cancels", plain
+		hint := f.say("words, !word, key=value, key!=value; enter applies it, esc cancels")
+		about, tone = "/"+f.a.state().filter+"█   "+hint, plain
 	case f.a.prompt.open:
 		p := &f.a.prompt
-		about, tone = ":"+p.line+"█"+p.completion()+"   tab completes it, enter goes there, esc cancels", plain
+		hint := f.say("tab completes it, enter goes there, esc cancels")
+		about, tone = ":"+p.line+"█"+p.completion()+"   "+hint, plain
 	case f.a.said != "":
-		about, tone = f.a.said, plain
+		about, tone = f.say(f.a.said), plain
 	case len(f.t.Notes) > 0:
-		about, tone = "! "+strings.Join(f.t.Notes, " · "), bad
+		about, tone = "! "+f.say(strings.Join(f.t.Notes, " · ")), bad
+	default:
+		about = f.say(about)
 	}
 	f.cell(about, f.a.width, false, tone)
 	f.WriteByte('\n')
-	f.cell("enter open · d describe · y YAML · l logs · : go to · / filter · ? help · q quit", f.a.width, false, dim)
+	keys := f.say("enter open · d describe · y YAML · l logs · : go to · / filter · ? help · q quit")
+	f.cell(keys, f.a.width, false, dim)
 }
 
-// helpText is the keys and what is shown.
+// helpText writes the keys and what is shown.
 func (f *frame) helpText() {
 	for _, line := range help(f.a.o.Prices) {
-		for _, l := range wrap(line, f.a.width) {
+		for _, l := range wrap(f.say(line), f.a.width) {
 			f.cell(l, f.a.width, false, plain)
 			f.WriteByte('\n')
 		}
@@ -48,7 +54,7 @@ func help(prices string) []string {
 	}
 	return []string{
 		"nodeless top: what your cluster's nodes run and cost, and why",
-		"1 … 5 tab   nodes, pools, pending pods, decisions, savings; also :nodes …",
+		"1 … 6 tab   nodes, pools, pending pods, decisions, savings, costs; :nodes …",
 		"            and :ctx NAME for another context of the kubeconfig",
 		"↑ ↓ j k     select a row; ← → PgUp PgDn a page; Home End",
 		"enter       pods of a node, nodes of a pool or group, details of a pod",
@@ -59,20 +65,20 @@ func help(prices string) []string {
 		"/           filter: words, !word, key=value, key!=value; keys: node, pool, zone,",
 		"            type, capacity, status and labels",
 		"s S         sort by another column; reverse the order",
-		"g           group by pool, zone, type, capacity, status, --extra-labels",
+		"g           group nodes by a field or label, costs by namespace or workload",
 		"< >         scroll columns that do not fit",
 		"$           price per hour, or per month of 730 hours",
-		"m           the mouse clicks and scrolls here, or selects text",
+		"m           the mouse controls this program, or selects text in the terminal",
 		"Bars: what pods request of what nodes offer.",
 		"CAP: od on-demand, rsv reserved, fg Fargate, vm microVM.",
 		"READY-IN: from the NodeClaim's creation to its initialization.",
-		"BUDGET: nodes that the pool's budgets let go: Empty/Drifted/Underutilized.",
+		"BUDGET: disruptions that the pool's budgets allow: Empty/Drifted/Underutilized.",
 		"Prices: " + prices + ".",
 		"Any key closes this.",
 	}
 }
 
-// detailText is all of what there is to say of the chosen row.
+// detailText writes everything about the selected row.
 func (f *frame) detailText() {
 	lines := []string{""}
 	key := f.a.state().window.Key
@@ -98,6 +104,8 @@ func (f *frame) detailText() {
 		}
 	case Savings:
 		lines = append(lines, f.aboutSaving(key)...)
+	case Costs:
+		lines = append(lines, f.aboutCost(key)...)
 	case Pending, pods:
 		page := f.a.o.Model.Waiting
 		if f.a.screen == pods {
@@ -118,10 +126,23 @@ func (f *frame) detailText() {
 	if f.a.reading.busy {
 		lines = append(lines, "events  reading ...")
 	}
-	f.page(append(lines, f.a.reading.lines...))
+	lines = append(lines, f.a.reading.lines...)
+	for i, line := range lines {
+		lines[i] = f.sayAfterLabel(line)
+	}
+	f.page(lines)
 }
 
-// page writes as many lines as there is room for, below those that are above the screen.
+// label matches the label that a line of details begins with, and the gap behind it.
+var label = regexp.MustCompile(`^\S* {2,}`)
+
+// sayAfterLabel translates a line of details, except for its label.
+func (f *frame) sayAfterLabel(line string) string {
+	at := len(label.FindString(line))
+	return line[:at] + f.say(line[at:])
+}
+
+// page writes as many lines as fit, below those that are above the screen.
 func (f *frame) page(lines []string) {
 	var all []string
 	for _, line := range lines {
@@ -131,7 +152,7 @@ func (f *frame) page(lines []string) {
 	f.a.above = max(0, min(f.a.above, len(all)-room))
 	for i, l := range all[f.a.above:min(len(all), f.a.above+room)] {
 		if below := len(all) - f.a.above - room; below > 0 && i == room-1 {
-			l = fmt.Sprintf("↓ %d more lines", below+1)
+			l = f.say(fmt.Sprintf("↓ %d more lines", below+1))
 		}
 		f.cell(" "+l, f.a.width, false, plain)
 		f.WriteByte('\n')
@@ -165,7 +186,7 @@ func aboutPod(s *scene, r *view.PodRow) []string {
 	return append(out, "why     "+r.Why)
 }
 
-// wrap breaks a line where words end. What it holds besides letters becomes visible first.
+// wrap breaks a line at word boundaries, after escaping it.
 func wrap(line string, w int) []string {
 	return strings.Split(ansi.Wrap(view.Escape(line), max(10, w), ""), "\n")
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Style is the colours of good, middling and bad use, as a terminal takes them.
+// Style is the colours of good, middling and bad use, as terminal codes.
 type Style struct{ good, middling, bad string }
 
-// DefaultStyle is of Okabe and Ito's palette, which most colour-blind people can tell apart.
+// DefaultStyle uses Okabe and Ito's palette, which most colour-blind people can distinguish.
 const DefaultStyle = "#009E73,#F0E442,#D55E00"
 
-// ParseStyle reads three colours for good, middling and bad, each #RRGGBB, #RGB or a number of the terminal's
-// palette, as eks-node-viewer's --style has them.
+// ParseStyle parses three colours for good, middling and bad, each #RRGGBB, #RGB or a number of the terminal's
+// palette, as in eks-node-viewer's --style.
 func ParseStyle(text string) (Style, error) {
 	names := strings.Split(text, ",")
 	if len(names) != 3 {
@@ -30,7 +30,7 @@ func ParseStyle(text string) (Style, error) {
 	return Style{codes[0], codes[1], codes[2]}, nil
 }
 
-// colour is the terminal's command for a colour.
+// colour returns the terminal code of a colour.
 func colour(name string) (string, bool) {
 	if hex, ok := strings.CutPrefix(name, "#"); ok {
 		if len(hex) == 3 {
@@ -43,7 +43,7 @@ func colour(name string) (string, bool) {
 	return fmt.Sprintf("\x1b[38;5;%dm", v), err == nil
 }
 
-// tone is how a cell stands out. Without colours nothing does; what it means is always written too.
+// tone is how a cell stands out. Without colours none does, so what it means is always written, too.
 type tone uint8
 
 const (
@@ -74,7 +74,7 @@ func (s Style) code(t tone) string {
 	return ""
 }
 
-// toneOf is how well what is paid for is used: eks-node-viewer's thresholds.
+// toneOf returns how well a share of what is paid for is used, by eks-node-viewer's thresholds.
 func toneOf(share float64) tone {
 	switch {
 	case share > 0.9:

@@ -15,12 +15,13 @@ import (
 
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/language"
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the frames of testdata")
 
-// shop is a small cluster in which something of everything goes on.
+// shop returns a small cluster in which a bit of everything happens.
 func shop(t testing.TB) *view.Model {
 	t.Helper()
 	m, _ := viewtest.Cluster(6, 3)
@@ -92,8 +93,8 @@ func shop(t testing.TB) *view.Model {
 	return m
 }
 
-// decided is a log: the node ip-10-0-0-1 was launched for two pods and is to go, another one is gone, and a pod gets
-// nothing.
+// decided returns a log: node ip-10-0-0-1 was launched for two pods and is being removed, another one is gone, and
+// one pod gets nothing.
 func decided(at time.Time) []record.Entry {
 	offer := func(of string, price float64) record.Offer {
 		return record.Offer{Type: of, Zone: "us-west-2a", CapacityType: "spot", DollarsPerHour: price}
@@ -165,7 +166,7 @@ func app(t testing.TB, m *view.Model, w, h int, colours bool) *App {
 	return a
 }
 
-// keys are names as in "down"; others are typed letter by letter.
+// press presses keys. Keys with names, such as "down", are pressed as such; others are typed letter by letter.
 func press(a *App, keys ...string) (quit bool) {
 	codes := map[string]rune{
 		"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
@@ -190,7 +191,7 @@ func press(a *App, keys ...string) (quit bool) {
 					a.Update(answer)
 				}
 			}
-			a.Frame() // a key is answered on what is seen
+			a.Frame() // a key applies to what is shown
 		}
 	}
 	return quit
@@ -219,7 +220,7 @@ func TestFrames(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"nodes": nil, "groups": {"g"}, "pools": {"2"}, "pending": {"3"}, "pods": {"end", "enter"},
 		"detail": {"3", "enter"}, "help": {"?"}, "month": {"$", "s", "s"},
-		"decisions": {"4"}, "decision": {"4", "enter"}, "savings": {"5"}, "saving": {"5", "enter"},
+		"decisions": {"4"}, "decision": {"4", "enter"}, "savings": {"5"}, "saving": {"5", "enter"}, "costs": {"6"}, "cost": {"6", "enter"},
 		"drilled": {"home", "down", "down", "down", "D"}, "node": {"home", "down", "down", "down", "w"},
 	} {
 		for _, w := range []int{80, 160} {
@@ -239,6 +240,39 @@ func TestFrames(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// In Korean the frames fit the same space; names, statuses and column titles stay as in kubectl and the API.
+func TestFramesInKorean(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"nodes": nil, "pending": {"3"}, "decisions": {"4"}, "savings": {"5"}, "help": {"?"},
+		"node": {"home", "down", "down", "down", "w"},
+	} {
+		for _, w := range []int{80, 160} {
+			a := app(t, shop(t), w, 24, false)
+			a.o.Language = language.ForLocale(func(string) string { return "ko_KR.UTF-8" })
+			a.Frame()
+			press(a, keys...)
+			frame := a.Frame()
+			golden(t, fmt.Sprintf("%s-%d-korean", name, w), frame)
+			fits(t, frame, w, 24)
+		}
+	}
+}
+
+// The tabs can be clicked where their names are, even if these are wide.
+func TestTabsAreClickedInKorean(t *testing.T) {
+	a := app(t, shop(t), 160, 24, false)
+	a.o.Language = language.ForLocale(func(string) string { return "ko_KR.UTF-8" })
+	line := strings.Split(a.Frame(), "\n")[a.tabsAt]
+	before, _, found := strings.Cut(line, "대기")
+	if !found {
+		t.Fatalf("no tab of pending pods: %q", line)
+	}
+	a.Update(tea.MouseClickMsg{Button: tea.MouseLeft, X: width(before), Y: a.tabsAt})
+	if a.screen != Pending {
+		t.Errorf("a click on the pending pods shows screen %d", a.screen)
 	}
 }
 

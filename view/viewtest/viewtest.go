@@ -1,4 +1,4 @@
-// Package viewtest makes clusters out of nothing for tests and benchmarks of views. They are the same at each call.
+// Package viewtest makes synthetic clusters for tests and benchmarks of views. They are the same at each call.
 package viewtest
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Now is the moment at which the clusters are looked at.
+// Now is the time at which the clusters are viewed.
 var Now = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 // Gi is a gibibyte.
@@ -24,8 +24,8 @@ var (
 	pools = []string{"general", "batch"}
 )
 
-// Cluster is one of so many nodes with so many pods each, in two NodePools; it counts CPU and memory. Every tenth
-// node is a spot node. The pods are returned too, so that they can be changed.
+// Cluster returns a cluster of a number of nodes with podsEach pods each, in two NodePools; it counts CPU and memory.
+// Every tenth node is a spot node. It also returns the pods, so that they can be changed.
 func Cluster(nodes, podsEach int) (*view.Model, []*view.Pod) {
 	m, err := view.New([]string{"cpu", "memory"})
 	if err != nil {
@@ -69,7 +69,7 @@ func size(i int) view.Amounts {
 
 func created(i int) time.Time { return Now.Add(-time.Duration(i+1) * 97 * time.Second) }
 
-// Claim is the NodeClaim of the i-th node, which was ready within 44 s.
+// Claim returns the NodeClaim of the i-th node, which was ready within 44 s.
 func Claim(i int) *view.Claim {
 	at := created(i)
 	l := labels(i)
@@ -82,12 +82,12 @@ func Claim(i int) *view.Claim {
 	}
 }
 
-// NodeName is the i-th node's.
+// NodeName returns the name of the i-th node.
 func NodeName(i int) string {
 	return fmt.Sprintf("ip-10-%d-%d-%d.us-west-2.compute.internal", i>>16&255, i>>8&255, i&255)
 }
 
-// Node is the i-th, ready.
+// Node returns the i-th node, which is Ready.
 func Node(i int) *view.Node {
 	c := Claim(i)
 	return &view.Node{
@@ -97,7 +97,7 @@ func Node(i int) *view.Node {
 	}
 }
 
-// Pod is the j-th of each on the i-th node; together they ask for 20 to 100 percent of its CPU.
+// Pod returns the j-th of each pods on the i-th node; together they request 20 to 100 percent of its CPU.
 func Pod(i, j, each int) *view.Pod {
 	s := size(i)
 	share := int64(20 + i*37%81)
@@ -108,8 +108,8 @@ func Pod(i, j, each int) *view.Pod {
 	}
 }
 
-// Pool is a NodePool that lets a tenth of its nodes go, and none that drifted from 9 to 17 o'clock. That
-// of batch fails to register nodes.
+// Pool returns a NodePool that allows a tenth of its nodes to be disrupted, and none that drifted from 9 to 17
+// o'clock. The pool batch fails to register nodes.
 func Pool(name string) *view.Pool {
 	p := &view.Pool{
 		Name: name, Weight: 10, Ready: true, Budgets: []string{"10%"},

@@ -13,7 +13,7 @@ import (
 
 var karpGroup = schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 
-// reach asks the API server anything at all.
+// reach checks that the API server answers.
 func (f *Feed) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -30,8 +30,8 @@ func (f *Feed) reach(ctx context.Context) error {
 		f.o.REST.Host, f.o.Context, err)
 }
 
-// mayWatch reports whether a kind is there and may be seen by this user. If not, it says so in the model's notes;
-// without Nodes there is nothing to show, and that is an error.
+// mayWatch reports whether a kind is served and this user may list and watch it. If not, it says so in the model's
+// notes; for Nodes it returns an error, because without them there is nothing to show.
 func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -73,7 +73,7 @@ func (f *Feed) may(ctx context.Context, verb string, s source) (bool, error) {
 		}},
 	}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return true, nil // it does not tell; the watch will
+		return true, nil // unknown; the watch will tell
 	}
 	if err != nil {
 		return false, fmt.Errorf("context %q: ask whether you may %s %s: %w", f.o.Context, verb, s.resource, err)
@@ -81,7 +81,7 @@ func (f *Feed) may(ctx context.Context, verb string, s source) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// served reports whether the cluster has a kind of karpenter.sh/v1; a cluster without shows plain nodes.
+// served reports whether the cluster serves a kind of karpenter.sh/v1; a cluster without it shows plain nodes.
 func (f *Feed) served(ctx context.Context, resource string) (bool, error) {
 	there, err := f.serves(ctx, karpGroup, resource)
 	if err == nil && !there {
@@ -90,7 +90,7 @@ func (f *Feed) served(ctx context.Context, resource string) (bool, error) {
 	return there, err
 }
 
-// serves reports whether the cluster has a kind.
+// serves reports whether the cluster serves a kind.
 func (f *Feed) serves(ctx context.Context, group schema.GroupVersion, resource string) (bool, error) {
 	list := &metav1.APIResourceList{}
 	err := f.kube.Discovery().RESTClient().Get().AbsPath("/apis", group.Group, group.Version).Do(ctx).Into(list)

@@ -13,14 +13,15 @@ import (
 	logs "github.com/nodeless/nodeless/explain/record/store"
 )
 
-// decided is a piece of the log of decisions, packed as it came: the model keeps what is in it.
+// decided is a piece of the log of decisions, still encoded; the model keeps it decoded.
 type decided struct {
 	name  string
 	place int64
 	data  []byte
 }
 
-// decisions adds the log of decisions to what is watched. Without it there is all else: the model says why.
+// decisions adds the log of decisions to what is watched. Without it everything else is shown, and the model says
+// why.
 func (f *Feed) decisions(ctx context.Context) error {
 	s := source{
 		group: v1alpha1.GroupVersion.Group, resource: "decisionlogs", object: &v1alpha1.DecisionLog{},

@@ -1,6 +1,5 @@
-// Package watcher fills a view.Model from a cluster that may be looked at: it watches Nodes, pods, NodeClaims,
-// NodePools and events, keeps of each object only what is shown, and says in the model's notes what it may not read
-// or lost touch with.
+// Package watcher fills a view.Model from a cluster: it watches Nodes, pods, NodeClaims, NodePools and events, keeps
+// only what is shown of each object, and says in the model's notes what it may not read or has lost contact with.
 package watcher
 
 import (
@@ -26,9 +25,9 @@ import (
 type Options struct {
 	REST     *rest.Config
 	Context  string // name of the kubeconfig's context, for messages
-	Selector string // of Nodes and NodeClaims by their labels; "" = all
-	Unpriced bool   // do not look for prices
-	// Decisions has the log of decisions watched too.
+	Selector string // label selector of Nodes and NodeClaims; "" = all
+	Unpriced bool   // do not look up prices
+	// Decisions makes the Feed watch the log of decisions, too.
 	Decisions bool
 	Model     *view.Model
 }
@@ -43,9 +42,9 @@ type Feed struct {
 	cancel  context.CancelFunc
 }
 
-// Start asks the cluster what there is and what may be seen of it, and begins to watch. It fails if the cluster does
-// not answer, or if Nodes may not be seen; what else may not be seen becomes a note of the model. The watches end
-// with ctx or with Stop.
+// Start finds out what the cluster serves and what the user may see, and starts watching. It fails if the cluster
+// does not answer or Nodes may not be seen; anything else that may not be seen becomes a note of the model. The
+// watches end with ctx or with Stop.
 func Start(ctx context.Context, o Options) (*Feed, error) {
 	if _, err := labels.Parse(o.Selector); err != nil {
 		return nil, fmt.Errorf("node selector %q: %w", o.Selector, err)
@@ -68,7 +67,7 @@ func Start(ctx context.Context, o Options) (*Feed, error) {
 	}
 	if o.Decisions {
 		if err := f.decisions(ctx); err != nil {
-			o.Model.NoDecisions(err.Error()) // all else can be shown
+			o.Model.NoDecisions(err.Error()) // everything else can be shown
 		}
 	}
 	ctx, f.cancel = context.WithCancel(ctx)
@@ -84,7 +83,7 @@ func Start(ctx context.Context, o Options) (*Feed, error) {
 // Stop ends the watches.
 func (f *Feed) Stop() { f.cancel() }
 
-// Wait waits until the model holds everything that was there at first. The error says what did not come.
+// Wait waits until the model holds everything that existed at the start. Its error names what is missing.
 func (f *Feed) Wait(ctx context.Context) error {
 	if toolscache.WaitForCacheSync(ctx.Done(), f.filled...) {
 		return nil
@@ -121,10 +120,10 @@ func (f *Feed) connect() error {
 	return nil
 }
 
-// source is a kind of objects that is watched.
+// source is a kind of object to watch.
 type source struct {
 	group, resource string
-	need            string // what is missing without it; "" = nothing is shown without it
+	need            string // what is not shown without it; "" = nothing is shown without it
 	client          toolscache.Getter
 	narrow          func(*metav1.ListOptions)
 	object          runtime.Object
@@ -135,23 +134,23 @@ type source struct {
 func (f *Feed) all() []source {
 	core := f.kube.CoreV1().RESTClient()
 	selected := func(o *metav1.ListOptions) { o.LabelSelector = f.o.Selector }
-	// Karpenter and Nodeless speak under the same name. Other components' events about pods are many and tell no more than
-	// the pods' conditions.
+	// Karpenter and Nodeless report events under the same name. Other components' events about pods are many, and say
+	// no more than the pods' conditions.
 	ours := func(o *metav1.ListOptions) { o.FieldSelector = "source=karpenter" }
 	out := []source{
 		{resource: "nodes", client: core, narrow: selected, object: &corev1.Node{}, keep: keep(f.node), seen: f.nodeSeen},
 		{
-			resource: "pods", need: "what is asked of nodes, and pending pods", client: core, object: &corev1.Pod{},
+			resource: "pods", need: "requests of pods, and pending pods", client: core, object: &corev1.Pod{},
 			keep: keep(f.pod), seen: f.podSeen,
 		},
 		{
-			resource: "events", need: "reasons that only events tell", client: core, narrow: ours, object: &corev1.Event{},
+			resource: "events", need: "reasons that only events give", client: core, narrow: ours, object: &corev1.Event{},
 			keep: keep(event), seen: f.eventSeen,
 		},
 	}
 	return append(out,
 		source{
-			group: karpGroup.Group, resource: "nodeclaims", need: "nodes on their way and why they go",
+			group: karpGroup.Group, resource: "nodeclaims", need: "nodes being launched, and why nodes are removed",
 			client: f.karp, narrow: selected, object: &karpv1.NodeClaim{}, keep: keep(f.claim), seen: f.claimSeen,
 		},
 		source{
@@ -161,7 +160,7 @@ func (f *Feed) all() []source {
 	)
 }
 
-// keep makes of a function that reads one kind's facts what source.keep wants.
+// keep turns a function that reads one kind's facts into a source.keep.
 func keep[O metav1.Object, F any](read func(O) *F) func(any) (any, metav1.Object) {
 	return func(object any) (any, metav1.Object) {
 		o, ok := object.(O)
@@ -178,10 +177,10 @@ type kept struct {
 	facts                    any
 }
 
-// GetObjectMeta tells the store the key and version.
+// GetObjectMeta returns the key and version for the store.
 func (k *kept) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: k.namespace, Name: k.name, ResourceVersion: k.version}
 }
 
-// patience is how long a request for what there is may take.
+// patience is how long finding out what the cluster serves and what the user may see may take.
 const patience = 15 * time.Second

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// story is a cluster and somebody who looks at it.
+// story is a cluster and a user who looks at it.
 type story struct {
 	*testing.T
 	api       client.Client
@@ -116,7 +117,7 @@ func (s *story) eventually(what string, ok func() error) {
 	planetest.Eventually(s, what, func(context.Context) error { return ok() })
 }
 
-// What a plain cluster holds is shown, and what changes is.
+// The contents of a plain cluster are shown, and so are its changes.
 func TestTheModelFollowsTheCluster(t *testing.T) {
 	s := tell(t)
 	n := s.node("a")
@@ -163,7 +164,53 @@ func TestTheModelFollowsTheCluster(t *testing.T) {
 	})
 }
 
-// NodeClaims are rows before their nodes, and pools have limits and budgets.
+// A workload's first pods, and those of a new template, are rollouts; a replacement pod is not.
+func TestRolloutsAreSeen(t *testing.T) {
+	s := tell(t)
+	m, err := s.look(s.rest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{"app": "web"}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	d.Spec.Selector, d.Spec.Template.Labels = &metav1.LabelSelector{MatchLabels: labels}, labels
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "web", Image: "web:1"}}
+	d.Spec.Template.Spec.NodeSelector = map[string]string{"story": "nobody-s"}
+	s.create(d)
+	seen := func() (out []string) {
+		for _, r := range m.Rollouts(view.Span{To: time.Now().Add(time.Hour)}) {
+			if r.Workload.Namespace == s.namespace {
+				out = append(out, r.Workload.Kind+" "+r.Workload.Name)
+			}
+		}
+		return out
+	}
+	s.eventually("the first pod is a rollout", func() error { return want(strings.Join(seen(), ", "), "Deployment web") })
+	var pods corev1.PodList
+	if err := s.api.List(t.Context(), &pods, client.InNamespace(s.namespace)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.api.Delete(t.Context(), &pods.Items[0], client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("another pod takes its place", func() error {
+		rows := m.Waiting(view.Query{Filter: "namespace=" + s.namespace}).Rows
+		if len(rows) != 1 || rows[0].Name == pods.Items[0].Name {
+			return fmt.Errorf("waiting: %+v", rows)
+		}
+		return want(strings.Join(seen(), ", "), "Deployment web")
+	})
+	before := d.DeepCopy()
+	d.Spec.Template.Spec.Containers[0].Image = "web:2"
+	if err := s.api.Patch(t.Context(), d, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the new template is another", func() error {
+		return want(strings.Join(seen(), ", "), "Deployment web, Deployment web")
+	})
+}
+
+// NodeClaims have rows before their nodes do, and pools have limits and budgets.
 func TestClaimsAndPoolsAreShown(t *testing.T) {
 	s := tell(t)
 	np := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
@@ -199,7 +246,7 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 		if p.Name != np.Name {
 			continue
 		}
-		// One node of the pool is on its way and no node yet: none may go.
+		// One node of the pool is in flight and there is no node yet: none may be removed.
 		if len(p.Limits) != 1 || p.Limits[0].Most != "100" || strings.Join(p.Budgets, "|") != "1|0 Drifted" ||
 			p.Rows != 1 {
 			t.Errorf("%+v", p)
@@ -214,7 +261,7 @@ func TestClaimsAndPoolsAreShown(t *testing.T) {
 	}
 }
 
-// as is the configuration of a user who may do so much with all objects.
+// as returns the configuration of a user with these permissions on all objects.
 func (s *story) as(rules ...rbacv1.PolicyRule) *rest.Config {
 	user := "reader-of-" + s.namespace
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
@@ -283,7 +330,7 @@ func want[T comparable](got, want T) error {
 	return nil
 }
 
-// What the log of decisions holds is shown, what comes is, and what is damaged is said.
+// The decisions in the log are shown, new ones are added, and damage is reported.
 func TestDecisionsAreFollowed(t *testing.T) {
 	s := tell(t)
 	known := runtime.NewScheme()

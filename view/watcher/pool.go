@@ -58,7 +58,7 @@ func (f *Feed) pool(o *karpv1.NodePool) *view.Pool {
 	return p
 }
 
-// disruption is what of a pool's budgets and windows is in force.
+// disruption returns a pool's budgets and disruption window, and which of them are in force.
 func disruption(np *karpv1.NodePool, now time.Time) view.Disruption {
 	turns := translate.TurnsOf(np, now, view.Calendar)
 	out := view.Disruption{Zone: turns.Zone}
@@ -97,7 +97,7 @@ func words(reasons []karpv1.DisruptionReason) (out []string) {
 	return out
 }
 
-// budget is a budget in words: how many, for what, when.
+// budget describes a budget in words: how many nodes, for which reasons, when.
 func budget(b karpv1.Budget) string {
 	said := []string{b.Nodes}
 	if len(b.Reasons) > 0 {
@@ -136,7 +136,7 @@ func (f *Feed) poolSeen(old, now any) {
 func (f *Feed) podSeen(old, now any) {
 	before, _ := old.(*view.Pod)
 	after, _ := now.(*view.Pod)
-	// A list after a lost watch shows a pod that was deleted and created again as a change.
+	// After a lost watch, a list shows a pod that was deleted and created again as a change.
 	if before != nil && (after == nil || after.UID != before.UID) {
 		f.o.Model.DeletePod(before.UID)
 	}

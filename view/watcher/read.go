@@ -6,6 +6,7 @@ import (
 	"time"
 	"unique"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -74,11 +75,13 @@ func (f *Feed) claim(o *karpv1.NodeClaim) *view.Claim {
 func (f *Feed) pod(o *corev1.Pod) *view.Pod {
 	p := &view.Pod{
 		UID: string(o.UID),
-		// Names that many pods share are kept once.
+		// Intern names that many pods share.
 		Namespace: unique.Make(o.Namespace).Value(), Name: strings.Clone(o.Name), Node: unique.Make(o.Spec.NodeName).Value(),
 		Created: o.CreationTimestamp.Time, Deleting: o.DeletionTimestamp != nil,
 		Requests: f.amounts(resourcehelper.PodRequests(o, resourcehelper.PodResourcesOptions{})),
+		Workload: workload(o),
 	}
+	p.Revision = revision(o, p.Workload)
 	switch o.Status.Phase {
 	case corev1.PodSucceeded, corev1.PodFailed:
 		p.Phase = view.Ended
@@ -101,7 +104,37 @@ func (f *Feed) pod(o *corev1.Pod) *view.Pod {
 	return p
 }
 
-// saying is an event: what it is about and what it says.
+// workload returns what created a pod: its controller, or the Deployment of its ReplicaSet, found by the label that
+// Deployments give to their pods. It returns the zero value for a pod without a controller.
+func workload(o *corev1.Pod) (none unique.Handle[view.Object]) {
+	owner := metav1.GetControllerOf(o)
+	if owner == nil {
+		return none
+	}
+	w := view.Object{Kind: owner.Kind, Namespace: o.Namespace, Name: owner.Name}
+	if template := o.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; w.Kind == "ReplicaSet" && template != "" {
+		w.Kind, w.Name = "Deployment", strings.TrimSuffix(w.Name, "-"+template)
+	}
+	return unique.Make(w)
+}
+
+// revision returns the template of its workload from which a pod was created, by the labels that Kubernetes'
+// controllers set; the zero value for pods without such a label.
+func revision(o *corev1.Pod, of unique.Handle[view.Object]) (none unique.Handle[view.Revision]) {
+	if of == (unique.Handle[view.Object]{}) {
+		return none
+	}
+	r := view.Revision{Workload: of.Value(), Hash: o.Labels[appsv1.ControllerRevisionHashLabelKey]}
+	if r.Workload.Kind == "Deployment" {
+		r.Hash = o.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	}
+	if r.Hash == "" {
+		return none
+	}
+	return unique.Make(r)
+}
+
+// saying is an event: the object it is about, and what it says.
 type saying struct {
 	about view.Object
 	said  view.Said
@@ -119,7 +152,7 @@ func event(o *corev1.Event) *saying {
 		Namespace: unique.Make(o.InvolvedObject.Namespace).Value(), Name: o.InvolvedObject.Name,
 	}
 	if about.Kind != "Pod" {
-		about.Namespace = "" // events about things of no namespace are in one all the same
+		about.Namespace = "" // events about cluster-scoped objects are in a namespace, too
 	}
 	return &saying{about, view.Said{
 		Reason: unique.Make(o.Reason).Value(), Message: unique.Make(o.Message).Value(),

@@ -10,10 +10,10 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// watch begins to watch one kind.
+// watch starts to watch one kind.
 func (f *Feed) watch(ctx context.Context, s source) error {
 	informer := toolscache.NewSharedIndexInformer(f.noting(s), s.object, 0, toolscache.Indexers{})
-	// What goes wrong is a note of the model already; client-go's own handler would write over the screen.
+	// Errors already become notes of the model; client-go's own handler would write over the screen.
 	quiet := func(context.Context, *toolscache.Reflector, error) {}
 	if err := informer.SetWatchErrorHandlerWithContext(quiet); err != nil {
 		return fmt.Errorf("watch %s: %w", s.resource, err)
@@ -30,11 +30,11 @@ func (f *Feed) watch(ctx context.Context, s source) error {
 	return nil
 }
 
-// strip makes a kept of an object as it comes from the wire. It may be called with its own result again.
+// strip turns an object from the wire into a kept. It may be called again with its own result.
 func (s source) strip(object any) (any, error) {
 	facts, meta := s.keep(object)
 	if meta == nil {
-		return object, nil // stripped already, or a mark that something was deleted
+		return object, nil // already stripped, or a tombstone of a deleted object
 	}
 	return &kept{meta.GetNamespace(), meta.GetName(), meta.GetResourceVersion(), facts}, nil
 }
@@ -64,7 +64,7 @@ func (s source) handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// noting lists and watches a kind, and says in the model's notes while that does not work.
+// noting lists and watches a kind, and says so in the model's notes while that fails.
 func (f *Feed) noting(s source) *toolscache.ListWatch {
 	narrow := s.narrow
 	if narrow == nil {

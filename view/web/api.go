@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// number is a parameter that has to be one.
+// number parses a parameter that must be a whole number.
 func number(r *http.Request, name string) (int64, error) {
 	n, err := strconv.ParseInt(r.URL.Query().Get(name), 10, 64)
 	if err != nil {
@@ -22,7 +22,7 @@ func number(r *http.Request, name string) (int64, error) {
 	return n, nil
 }
 
-// at is everything as it was at a moment, t in milliseconds since 1970.
+// at answers with the state of the cluster at t, in milliseconds since 1970.
 func (s *Server) at(r *http.Request) (any, error) {
 	t, err := number(r, "t")
 	if err != nil {
@@ -32,10 +32,10 @@ func (s *Server) at(r *http.Request) (any, error) {
 	return json.RawMessage(text), err
 }
 
-// mostFrames is how many are given at once.
+// mostFrames is the maximum number of frames in an answer.
 const mostFrames = 2000
 
-// frames are those after an id, for replaying them.
+// frames answers with the frames that follow an ID, for replay.
 func (s *Server) frames(r *http.Request) (any, error) {
 	list, _, known, _, err := s.history.since(r.URL.Query().Get("after"), mostFrames)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Server) frames(r *http.Request) (any, error) {
 
 func (s *Server) points(*http.Request) (any, error) { return s.history.points(), nil }
 
-// pod is one as the page gets it.
+// pod is a pod as the page receives it.
 type pod struct {
 	Namespace string  `json:"namespace"`
 	Name      string  `json:"name"`
@@ -72,20 +72,20 @@ func (s *Server) podList(rows []view.PodRow) []pod {
 	return out
 }
 
-// pods are a Node's, in the order of its letters.
+// pods answers with a Node's pods, in the order of the letters of its record.
 func (s *Server) pods(r *http.Request) (any, error) {
 	return s.podList(s.o.Model.PodsOf(r.URL.Query().Get("node"), view.Query{}).Rows), nil
 }
 
-// find is what a filter lets through of pods, as indices among the letters of their Nodes.
+// find answers with the pods that a filter matches, as indices into the letters of their Nodes.
 func (s *Server) find(r *http.Request) (any, error) {
 	return s.o.Model.PodsMatching(r.URL.Query().Get("q")), nil
 }
 
-// mostWaiting is how many pods without a place are listed.
+// mostWaiting is the maximum number of pending pods listed.
 const mostWaiting = 500
 
-// waiting are the pods without a place that wait longest, and how many there are.
+// waiting answers with the pods that have been pending longest, and the number of all pending pods.
 func (s *Server) waiting(r *http.Request) (any, error) {
 	p := s.o.Model.Waiting(view.Query{Filter: r.URL.Query().Get("q"), Window: view.Window{Height: mostWaiting}})
 	return map[string]any{"of": p.Of, "shown": p.Shown, "pods": s.podList(p.Rows)}, nil

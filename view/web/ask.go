@@ -12,25 +12,25 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Engine answers questions about the cluster that it watches. What it answers can be written as JSON.
+// Engine answers questions about the cluster that it watches. Its answers can be marshalled to JSON.
 type Engine interface {
-	// Waiting returns every shape of pods that waits, against every pool.
+	// Waiting returns every shape of pending pods, evaluated against every NodePool.
 	Waiting(context.Context) (any, error)
-	// Offers returns what each pool may launch, and at which prices.
+	// Offers returns what each NodePool may launch, and at which prices.
 	Offers(context.Context) (any, error)
 	// Addresses returns where nodes and pods get IP addresses, and how many are left.
 	Addresses(context.Context) (any, error)
-	// Why returns what there is to say of an object: of is pod/NAME or another kind, namespace a pod's. A question that
-	// cannot be understood is a Malformed.
+	// Why explains an object: of is pod/NAME or another kind, namespace a pod's. It returns a Malformed error for a
+	// question that it cannot understand.
 	Why(ctx context.Context, namespace, of string) (any, error)
 }
 
-// Malformed is a question that cannot be understood.
+// Malformed is the error for a question that cannot be understood.
 type Malformed struct{ Err error }
 
 func (m Malformed) Error() string { return m.Err.Error() }
 
-// asker has the engine answer about the cluster. One question at a time is enough: each may take a core for a while.
+// asker passes questions to the engine, one at a time: each may take a core for a while.
 type asker struct {
 	o   *Options
 	one chan struct{}
@@ -41,7 +41,7 @@ type asker struct {
 
 var errNoAnswers = failure{http.StatusNotImplemented, errors.New("this page was started without the engine's answers")}
 
-// ask waits for its turn, has the cluster watched the first time, and asks.
+// ask waits for its turn, starts watching the cluster on first use, and runs f.
 func (a *asker) ask(life, ctx context.Context, f func(Engine) (any, error)) (any, error) {
 	if a.o.Engine == nil || life == nil {
 		return nil, errNoAnswers
@@ -70,18 +70,18 @@ func (s *Server) lifetime() context.Context {
 	return s.life
 }
 
-// pending is every shape of pods that waits, against every pool.
+// pending answers with every shape of pending pods, evaluated against every NodePool.
 func (s *Server) pending(r *http.Request) (any, error) { return s.asked(r, Engine.Waiting) }
 
-// offers are what each pool may launch.
+// offers answers with what each NodePool may launch.
 func (s *Server) offers(r *http.Request) (any, error) { return s.asked(r, Engine.Offers) }
 
-// addresses answers where nodes and pods get IP addresses.
+// addresses answers with where nodes and pods get IP addresses.
 type addresses struct{ *Server }
 
 func (x addresses) answer(r *http.Request) (any, error) { return x.asked(r, Engine.Addresses) }
 
-// asked is what the engine answers to a question about the whole cluster.
+// asked puts a question about the whole cluster to the engine.
 func (s *Server) asked(r *http.Request, question func(Engine, context.Context) (any, error)) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
@@ -95,7 +95,7 @@ func (s *Server) asked(r *http.Request, question func(Engine, context.Context) (
 	})
 }
 
-// why is the answer about one object: "of" is pod/NAME or another kind, "namespace" a pod's.
+// why answers a question about one object: "of" is pod/NAME or another kind, "namespace" a pod's.
 func (s *Server) why(r *http.Request) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
@@ -115,7 +115,7 @@ func (s *Server) why(r *http.Request) (any, error) {
 	})
 }
 
-// escaped is an answer as JSON in which no text can do anything but be read.
+// escaped returns an answer as a JSON value in which every string is escaped by view.Escape.
 func escaped(v any) (any, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

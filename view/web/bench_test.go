@@ -17,7 +17,7 @@ import (
 
 var sizes = []int{100, 1000, 5000}
 
-// What the first look at a cluster takes to make, and how many bytes it is, with 30 pods on each node.
+// How long the first state of a cluster takes to generate, and its size, with 30 pods on each node.
 func BenchmarkState(b *testing.B) {
 	for _, nodes := range sizes {
 		b.Run(fmt.Sprintf("%d_nodes", nodes), func(b *testing.B) {
@@ -45,7 +45,7 @@ type counter int
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
 
-// What a frame costs after a pod went or came, and how many bytes it is.
+// How long a frame takes to generate after a pod was deleted or added, and its size.
 func BenchmarkFrame(b *testing.B) {
 	for _, nodes := range sizes {
 		b.Run(fmt.Sprintf("%d_nodes", nodes), func(b *testing.B) {
@@ -70,8 +70,8 @@ func BenchmarkFrame(b *testing.B) {
 	}
 }
 
-// How long a browser takes from the address to the painted boxes, and for a frame while somebody scrolls and pods
-// come and go; in milliseconds, the median of five. BENCH is set by make bench-views.
+// How long a browser takes from the address to the painted boxes, and for a frame while the user scrolls and pods
+// come and go; in milliseconds, the median of five. make bench-views sets BENCH.
 func TestFirstPaint(t *testing.T) {
 	if os.Getenv("BENCH") == "" {
 		t.Skip("measured by make bench-views")
@@ -84,7 +84,7 @@ func TestFirstPaint(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		go churn(ctx, s.model, s.pods)
+		go replacePods(ctx, s.model, s.pods)
 		script := exec.CommandContext(ctx, "node", "test/paint.mjs", Link(s.address, storyToken), fmt.Sprint(nodes))
 		script.Dir, script.Stderr = filepath.Join("page"), os.Stderr
 		out, err := script.Output()
@@ -97,8 +97,8 @@ func TestFirstPaint(t *testing.T) {
 	}
 }
 
-// churn lets a hundred pods a second go and come again.
-func churn(ctx context.Context, m *view.Model, pods []*view.Pod) {
+// replacePods deletes and adds a hundred pods a second.
+func replacePods(ctx context.Context, m *view.Model, pods []*view.Pod) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for i := 0; ; i++ {

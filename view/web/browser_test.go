@@ -19,7 +19,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// stage is a page whose cluster and server the browser's script moves, by requests to a second address.
+// stage is a page whose cluster and server are controlled by the browser's script, with requests to a second address.
 type stage struct {
 	t       *testing.T
 	model   *view.Model
@@ -32,7 +32,7 @@ type stage struct {
 	stop func()
 }
 
-// serve starts the page's server, at the address it had before if it had one.
+// serve starts the page's server, at its previous address if it had one.
 func (s *stage) serve() error {
 	if s.address == "" {
 		s.address = "127.0.0.1:0"
@@ -49,7 +49,7 @@ func (s *stage) serve() error {
 		defer close(done)
 		o := Options{
 			Context: "story", Token: storyToken, Prices: view.PriceSource(), Model: s.model, Forecast: foretell, Object: told,
-			Hosts: shelves, Engine: s.engine, Clusters: fleetOfStory(),
+			Hosts: shelves, Usage: measures, Engine: s.engine, Clusters: fleetOfStory(),
 		}
 		if s.diary != nil {
 			o.Decisions = s.diary
@@ -62,19 +62,25 @@ func (s *stage) serve() error {
 	return nil
 }
 
-// act does what the script asks for.
+// act does what the script requests.
 func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err error
 	switch r.URL.Path {
-	case "/drop": // all pods of the first node go
+	case "/drop": // all pods of the first node are deleted
 		for _, p := range s.pods {
 			if p.Node == viewtest.NodeName(0) {
 				s.model.DeletePod(p.UID)
 			}
 		}
-	case "/remove": // the second node goes
+	case "/evict": // the first pod of the sixth node is deleted
+		s.model.DeletePod(s.pods[5*12].UID)
+	case "/replace": // a pod like it, with another name, runs instead
+		next := *s.pods[5*12]
+		next.UID, next.Name = "uid-of-next", "web-5-next"
+		s.model.SetPod(&next)
+	case "/remove": // the second node is deleted
 		s.model.DeleteNode(viewtest.NodeName(1))
 		s.model.DeleteClaim(viewtest.Claim(1).Name)
 	case "/hostile":
@@ -116,14 +122,14 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arriving is a NodeClaim that was just created.
+// arriving returns a NodeClaim that was just created.
 func arriving() *view.Claim {
 	c := view.Claim{Created: time.Now()}
 	c.Name, c.Labels = viewtest.Claim(60).Name, viewtest.Claim(60).Labels
 	return &c
 }
 
-// lately moves what was decided in the story to the browser's time.
+// lately shifts the times of the story's decisions to the browser's time.
 func lately(entries ...kept.Entry) []kept.Entry {
 	by := time.Since(viewtest.Now)
 	for _, e := range entries {
@@ -136,7 +142,7 @@ func lately(entries ...kept.Entry) []kept.Entry {
 	return entries
 }
 
-// foretell answers as a forecast does: one node of two would go.
+// foretell answers like a forecast: one node of two would be removed.
 func foretell(_ context.Context, q WhatIf) (any, error) {
 	if len(q.Scales) > 0 && !strings.Contains(q.Scales[0], "=") {
 		return nil, fmt.Errorf("--scale %q: want deployment/NAME=N", q.Scales[0])
@@ -159,7 +165,7 @@ func foretell(_ context.Context, q WhatIf) (any, error) {
 	}{o, o.Differs()}, nil
 }
 
-// needBrowser skips where there is no browser, or fails if there has to be one.
+// needBrowser skips the test if there is no browser, or fails it if one is required.
 func needBrowser(t *testing.T) {
 	t.Helper()
 	problem := ""
@@ -179,9 +185,15 @@ func needBrowser(t *testing.T) {
 	}
 }
 
-// A person goes through the page in a real browser; web/test/page.mjs is what they do and what they expect.
-// SCREENSHOTS names the folder for pictures.
-func TestAPersonGoesThroughThePage(t *testing.T) {
+// A user goes through the page in a real browser; page/test/page.mjs is what they do and expect.
+func TestAPersonGoesThroughThePage(t *testing.T) { inBrowser(t, "page.mjs") }
+
+// So does a user who reads Korean: page/test/korean.mjs.
+func TestThePageIsInKorean(t *testing.T) { inBrowser(t, "korean.mjs") }
+
+// inBrowser runs a story of page/test with a small cluster. SCREENSHOTS is the folder for pictures.
+func inBrowser(t *testing.T, story string) {
+	t.Helper()
 	needBrowser(t)
 	s := &stage{t: t}
 	s.model, s.pods = viewtest.Cluster(60, 12)
@@ -201,9 +213,9 @@ func TestAPersonGoesThroughThePage(t *testing.T) {
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // it takes one on a quiet machine
 	defer cancel()
-	script := exec.CommandContext(ctx, "node", "test/page.mjs", Link(s.address, storyToken),
+	script := exec.CommandContext(ctx, "node", "test/"+story, Link(s.address, storyToken),
 		fmt.Sprintf("http://%s", control.Addr()), pictures)
 	script.Dir = filepath.Join("page")
 	out, err := script.CombinedOutput()

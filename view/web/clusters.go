@@ -13,12 +13,12 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Clusters are all that a page shows, by the contexts of a kubeconfig. The page of another cluster than the Server's
-// own is at clustersPath and its context's name. Its cluster is read from the first time that somebody looks at it.
+// Clusters are the clusters that a page shows, by kubeconfig context. The page of a cluster other than the Server's
+// own is at clustersPath and its context's name. Its cluster is read from the first time that someone views it.
 type Clusters struct {
 	Here  string   // the context of the Server's own cluster
 	Names []string // of all contexts
-	// Open returns what the page of another context needs. If it fails it is called again for the next who asks.
+	// Open returns the Options of another context's page. If it fails, the next request calls it again.
 	Open func(name string) (Options, error)
 }
 
@@ -32,15 +32,15 @@ type fleet struct {
 	byName map[string]*member
 }
 
-// member is a cluster of a fleet that somebody has looked at.
+// member is a cluster of a fleet that someone has viewed.
 type member struct {
 	seat
-	reading chan struct{} // closed when the sums have been read or could not be; nil = nobody reads them
+	reading chan struct{} // closed when the sums have been read or reading failed; nil = nobody is reading them
 	known   bool
 	problem error
 }
 
-// clusters are those of the page, none if it shows its own alone.
+// clusters returns the page's clusters; none if the page shows only its own.
 func (f *fleet) clusters() Clusters {
 	if c := f.own.o.Clusters; c != nil {
 		return *c
@@ -48,7 +48,7 @@ func (f *fleet) clusters() Clusters {
 	return Clusters{Names: []string{}}
 }
 
-// member returns the cluster of a context.
+// member returns the cluster of a context, and opens it the first time.
 func (f *fleet) member(name string) (*member, error) {
 	c := f.clusters()
 	if !slices.Contains(c.Names, name) {
@@ -77,7 +77,7 @@ func (f *fleet) member(name string) (*member, error) {
 	return m, nil
 }
 
-// start returns a Server that follows its cluster as long as the fleet's own does.
+// start returns a Server that follows its cluster as long as the fleet's own Server runs.
 func (f *fleet) start(o Options) (*Server, error) {
 	life := f.own.lifetime()
 	if life == nil {
@@ -89,7 +89,7 @@ func (f *fleet) start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// ServeHTTP answers a request for the page of a context, whose path begins with clustersPath.
+// ServeHTTP serves the page of a context, at a path that begins with clustersPath.
 func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, path, inside := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), clustersPath), "/")
 	if !inside {
@@ -118,7 +118,7 @@ func (f *fleet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.answer(w, inner)
 }
 
-// clusterList are the names of the clusters.
+// clusterList lists the names of the clusters.
 type clusterList struct {
 	Here  string   `json:"here"`
 	Names []string `json:"names"`
@@ -129,13 +129,13 @@ func (f *fleet) list(*http.Request) (any, error) {
 	return escaped(clusterList{c.Here, c.Names})
 }
 
-// clusterSums are the sums of one of several clusters.
+// clusterSums are the sums of one cluster.
 type clusterSums struct {
 	Name    string `json:"name"`
 	Known   bool   `json:"known"`             // whether the cluster has been read
-	Problem string `json:"problem,omitempty"` // why it has not, or not all of it
+	Problem string `json:"problem,omitempty"` // why it has not been read, or only partly
 	Totals  totals `json:"totals"`
-	// Saved is what removing nodes has saved, nil if that is not known.
+	// Saved is what removing nodes has saved; nil if unknown.
 	Saved *clusterSavings `json:"saved,omitempty"`
 }
 
@@ -144,10 +144,11 @@ type clusterSavings struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// sumsWithin is how long the sums wait for clusters that are read for the first time. The page asks again.
+// sumsWithin is how long sums waits for clusters that are being read for the first time. The page repeats its
+// request.
 const sumsWithin = 2 * time.Second
 
-// sums reads all clusters at once.
+// sums answers with the sums of all clusters, which it reads concurrently.
 func (f *fleet) sums(r *http.Request) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), sumsWithin)
 	defer cancel()
@@ -188,8 +189,8 @@ func (f *fleet) sumsOf(ctx context.Context, name string) clusterSums {
 	return out
 }
 
-// read begins to read a cluster if nobody does. What it returns is closed when that is done or has failed; then the
-// next who asks has it tried again.
+// read starts reading a cluster unless it has been or is being read. The returned channel is closed when that is done
+// or has failed; after a failure, the next call tries again.
 func (f *fleet) read(m *member) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,7 +217,7 @@ func (f *fleet) read(m *member) <-chan struct{} {
 	return done
 }
 
-// answer answers once the page's cluster is read.
+// answer serves a request once the page's cluster has been read.
 func (at *seat) answer(w http.ResponseWriter, r *http.Request) {
 	if err := at.server.ready(r); err != nil {
 		http.Error(w, "nothing can be shown: "+view.Escape(err.Error()), http.StatusServiceUnavailable)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 
 const prod = "arn:aws:eks:us-west-2:111122223333:cluster/prod"
 
-// fleetOfStory are three contexts: the page's own, one of five nodes, and one that cannot be opened.
+// fleetOfStory returns three contexts: the page's own, one with five nodes, and one that cannot be opened.
 func fleetOfStory() *Clusters {
 	return &Clusters{Here: "story", Names: []string{prod, "gone", "story"}, Open: func(name string) (Options, error) {
 		if name != prod {
@@ -24,7 +25,8 @@ func fleetOfStory() *Clusters {
 	}}
 }
 
-// The page of one cluster leads to those of the kubeconfig's other contexts, whatever their names, and adds them up.
+// The page of one cluster links to those of the kubeconfig's other contexts, whatever their names, and adds up their
+// sums.
 func TestAPageLeadsToTheOtherClusters(t *testing.T) {
 	s := open(t, 2, 1)
 	s.o.Clusters, s.life = fleetOfStory(), t.Context()
@@ -69,7 +71,7 @@ func TestAPageLeadsToTheOtherClusters(t *testing.T) {
 	}
 }
 
-// Whoever has not the token learns nothing of other clusters, and a page for others shows its own alone.
+// Without the token nothing is revealed about other clusters, and a page for others only shows its own.
 func TestOtherClustersAskForTheToken(t *testing.T) {
 	s := open(t, 1, 1)
 	s.o.Clusters, s.life = fleetOfStory(), t.Context()
@@ -86,6 +88,18 @@ func TestOtherClustersAskForTheToken(t *testing.T) {
 	s.Handler().ServeHTTP(w, r)
 	if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || to != "/clusters/gone/" {
 		t.Errorf("an address without its last slash: %d to %s", w.Code, to)
+	}
+}
+
+// A program that was built without its page shows the tables of the cluster whose address was opened.
+func TestWithoutItsPageAClusterLeadsToItsOwnTables(t *testing.T) {
+	for _, c := range []struct{ path, want string }{{"/", "/lite"}, {"/clusters/story/", "/clusters/story/lite"}} {
+		w := httptest.NewRecorder()
+		toLite(w, httptest.NewRequest(http.MethodGet, "/", nil)) // as the fleet forwards it
+		to, err := (&url.URL{Path: c.path}).Parse(w.Header().Get("Location"))
+		if err != nil || w.Code != http.StatusFound || to.Path != c.want {
+			t.Errorf("%s: %d to %v (%v), want %s", c.path, w.Code, to, err, c.want)
+		}
 	}
 }
 
@@ -106,11 +120,11 @@ func TestASlowClusterHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// slowly is a page whose cluster is read once the channel is closed.
+// slowly returns a page whose cluster is read once the channel is closed.
 func slowly(answered <-chan struct{}) Options {
 	m, _ := viewtest.Cluster(7, 1)
 	return Options{Model: m, Fill: func(context.Context) (func(context.Context) error, error) {
-		<-answered // as a connection that is not accepted
+		<-answered // like a connection that is not accepted
 		return func(context.Context) error { return nil }, nil
 	}}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Log is where a cluster keeps its decisions; keep.Reader is one.
+// Log is a cluster's log of decisions; keep.Reader implements it.
 type Log interface {
 	Read(context.Context) (*store.Reading, error)
-	// Follow calls news with entries from now on, old ones among them, until the context is done or the watch ends.
+	// Follow calls news with new entries, and possibly old ones, until the context is done or the watch ends.
 	Follow(ctx context.Context, news func([]kept.Entry)) error
 }
 
-// Bounds of what is kept of a log, and how long it is left alone after it could not be followed.
+// Limits on what is kept of a log, and the pause after following it failed.
 const (
-	moreEntries = 20_000 // than were read: then it is read again, and what is not kept any more is forgotten
+	moreEntries = 20_000 // beyond those read; then the log is read again, which drops entries that it no longer holds
 	logPause    = 5 * time.Second
 )
 
@@ -34,13 +34,13 @@ type decided struct {
 
 	mu      sync.Mutex
 	begun   bool
-	first   chan struct{} // closed when it was read, or could not be
+	first   chan struct{} // closed when the log has been read or reading has failed
 	entries map[string]kept.Entry
-	records []kept.Record // of entries; nil = to be made
+	records []kept.Record // made from entries; nil = to be rebuilt
 	damaged []error
 	err     error
 	version int
-	grown   chan struct{} // closed when there is more
+	grown   chan struct{} // closed at the next change
 }
 
 func newDecided(log Log, c clock.Clock) *decided {
@@ -49,7 +49,7 @@ func newDecided(log Log, c clock.Clock) *decided {
 
 var errNoLog = failure{http.StatusNotImplemented, errors.New("this page was started without the cluster's decisions")}
 
-// begin follows the log for as long as life is, the first time somebody asks.
+// begin starts following the log on its first call, for as long as life lasts.
 func (d *decided) begin(life context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,12 +82,12 @@ func (d *decided) follow(ctx context.Context) {
 
 var errFull = errors.New("much is new")
 
-// watch adds what is new, until there is so much that the log had better be read again.
+// watch adds new entries until there are so many that the log should be read again.
 func (d *decided) watch(ctx context.Context, read int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := d.log.Follow(ctx, func(more []kept.Entry) {
-		if d.add(more) > 8*read+moreEntries { // a decision has some outcomes
+		if d.add(more) > 8*read+moreEntries { // a decision has several outcomes
 			cancel(errFull)
 		}
 	})
@@ -100,7 +100,7 @@ func (d *decided) watch(ctx context.Context, read int) error {
 func (d *decided) replace(r *store.Reading, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil || d.entries == nil { // else what is known is shown on
+	if err == nil || d.entries == nil { // otherwise keep showing what is known
 		d.err = err
 	}
 	if err == nil {
@@ -115,7 +115,7 @@ func (d *decided) replace(r *store.Reading, err error) {
 	d.tell()
 }
 
-// add is how many entries there are with these.
+// add adds entries and returns how many there are now.
 func (d *decided) add(more []kept.Entry) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -136,7 +136,7 @@ func (d *decided) put(e kept.Entry) {
 	}
 }
 
-// tell wakes whoever waits for news.
+// tell wakes everyone who waits for news.
 func (d *decided) tell() {
 	if d.version++; d.version == 1 {
 		close(d.first)
@@ -145,14 +145,14 @@ func (d *decided) tell() {
 	d.grown = make(chan struct{})
 }
 
-// news are the number of the last change, and what is closed at the next.
+// news returns the number of the last change and a channel that is closed at the next.
 func (d *decided) news() (int, <-chan struct{}) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.version, d.grown
 }
 
-// all are the records by time, once they were read.
+// all returns the records, oldest first, and what is damaged, once the log has been read.
 func (d *decided) all(life, ctx context.Context) ([]kept.Record, []error, error) {
 	if d.log == nil || life == nil {
 		return nil, nil, errNoLog

@@ -62,7 +62,7 @@ func (d *diary) write(more ...kept.Entry) {
 	}
 }
 
-// launched is a node that was launched for a pod so many minutes before the story.
+// launched returns a node that was launched for a pod 60 - i minutes before the story.
 func launched(i int) kept.Entry {
 	return kept.Entry{Decision: &kept.Decision{
 		ID: fmt.Sprintf("launch-%d", i), Time: viewtest.Now.Add(time.Duration(i-60) * time.Minute), Kind: kept.Launch,
@@ -76,8 +76,8 @@ func launched(i int) kept.Entry {
 	}}
 }
 
-// saved is a node of $0.5 an hour that was taken away for being empty an hour before the story, and went two
-// minutes later.
+// saved returns a node of $0.5 an hour that was removed an hour before the story because it was empty, and was gone
+// two minutes later.
 func saved() []kept.Entry {
 	at := viewtest.Now.Add(-time.Hour)
 	return []kept.Entry{
@@ -95,7 +95,7 @@ func saved() []kept.Entry {
 	}
 }
 
-// decides is a page with decisions.
+// decides returns a page with decisions.
 func decides(t *testing.T, d *diary) *site {
 	s := open(t, 1, 1)
 	s.decided = newDecided(d, s.clock)
@@ -145,7 +145,8 @@ func TestDecisionsAreToldNewestFirstAndFound(t *testing.T) {
 	}
 }
 
-// Whoever follows is told that there is news, once for each, without losing where they are among the frames.
+// Clients that follow the stream are told of new decisions, once each, without losing their position among the
+// frames.
 func TestNewsOfDecisionsComeByTheStream(t *testing.T) {
 	d := &diary{entries: []kept.Entry{launched(1)}}
 	s := decides(t, d)
@@ -190,15 +191,17 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 	var a struct {
 		Of      int
 		Methods map[string]float64
+		Pools   map[string]float64
 		Ledger  kept.Ledger
 		Days    []kept.Day
 	}
 	if err := json.Unmarshal([]byte(text), &a); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %v: %s", status, err, text)
 	}
-	want := 0.5 * 58 / 60 // from when it was gone until now
+	want := 0.5 * 58 / 60 // from its end until now
 	if a.Of != 1 || fmt.Sprintf("%.6f", a.Ledger.Dollars) != fmt.Sprintf("%.6f", want) ||
-		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars || len(a.Days) != 1 ||
+		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars || len(a.Pools) != 1 ||
+		a.Pools["other"] != a.Ledger.Dollars || len(a.Days) != 1 ||
 		a.Days[0] != (kept.Day{Date: "2026-11-22", Dollars: a.Ledger.Dollars}) {
 		t.Errorf("%+v", a)
 	}
@@ -209,7 +212,7 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 	}
 }
 
-// Who may not read decisions is told whom to ask, and sees them once they may.
+// A user who may not read decisions is told whom to ask, and sees them once permitted.
 func TestDecisionsThatCannotBeReadAreTriedAgain(t *testing.T) {
 	d := &diary{err: fmt.Errorf("cluster x: %w", store.ErrNotAllowed)}
 	s := decides(t, d)
@@ -222,7 +225,7 @@ func TestDecisionsThatCannotBeReadAreTriedAgain(t *testing.T) {
 	d.mu.Lock()
 	d.err, d.entries = nil, []kept.Entry{launched(1)}
 	d.mu.Unlock()
-	for waiting := true; waiting; { // the pause may not have begun yet
+	for waiting := true; waiting; { // the pause may not have started yet
 		s.clock.Advance(logPause)
 		select {
 		case <-more:
@@ -242,7 +245,7 @@ func TestDecisionsThatCannotBeReadAreTriedAgain(t *testing.T) {
 	}
 }
 
-// However much is decided, what the cluster keeps no more is forgotten here, too.
+// However much is decided, the page forgets what the cluster no longer keeps.
 func TestOldDecisionsAreForgotten(t *testing.T) {
 	d := &diary{}
 	s := decides(t, d)
@@ -253,7 +256,7 @@ func TestOldDecisionsAreForgotten(t *testing.T) {
 	}
 	d.write(many...)
 	d.mu.Lock()
-	d.entries = d.entries[moreEntries:] // the ring has gone on
+	d.entries = d.entries[moreEntries:] // the ring has moved on
 	d.mu.Unlock()
 	for {
 		_, more := s.decided.news()

@@ -11,15 +11,15 @@ import (
 	kept "github.com/nodeless/nodeless/explain/record"
 )
 
-// usualDecisions and mostDecisions are how many are listed.
+// usualDecisions and mostDecisions are the default and the maximum number of decisions listed.
 const (
 	usualDecisions = 100
 	mostDecisions  = 1000
 )
 
-// decisionList are the newest that all words are found in, newest first.
+// decisionList lists the newest decisions that contain all words, newest first.
 type decisionList struct {
-	Of      int        `json:"of"` // that were found
+	Of      int        `json:"of"` // number of matches
 	Kept    int        `json:"kept"`
 	Items   []decision `json:"items"`
 	Damaged []string   `json:"damaged,omitempty"`
@@ -28,10 +28,10 @@ type decisionList struct {
 type decision struct {
 	kept.Record `json:",inline"`
 	Became      string `json:"became,omitempty"`
-	Count       int    `json:"count"` // of pods
+	Count       int    `json:"count"` // number of pods
 }
 
-// list finds words in what decisions say and in the names of their pods and nodes.
+// list returns the newest decisions that contain all words in their text or in the names of their pods and nodes.
 func (s *Server) list(ctx context.Context, words string, most int) (*decisionList, error) {
 	if s.noDecisions != nil {
 		return nil, s.noDecisions
@@ -94,10 +94,10 @@ func (s *Server) decisions(r *http.Request) (any, error) {
 	return escaped(list)
 }
 
-// mostDays are how many days have a sum of their own: each adds up all that is kept anew.
+// mostDays is the maximum number of days with a sum of their own: each sum adds up all records again.
 const mostDays = 7
 
-// ledger is what was saved until now, with the newest decisions first, and by day.
+// ledger returns the savings until now, newest decisions first, and by day.
 func (s *Server) ledger(ctx context.Context) (*kept.Ledger, []kept.Day, error) {
 	if s.noDecisions != nil {
 		return nil, nil, s.noDecisions
@@ -117,11 +117,13 @@ func (s *Server) savings(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	sums := map[string]float64{}
+	methods, pools := map[string]float64{}, map[string]float64{}
 	for i := range l.Savings {
-		sums[l.Savings[i].Method] += l.Savings[i].Dollars
+		s := &l.Savings[i]
+		methods[s.Method] += s.Dollars
+		pools[strings.Join(s.Pools, ", ")] += s.Dollars // a saving may span several pools
 	}
 	of := len(l.Savings)
 	l.Savings = l.Savings[:min(of, usualDecisions)]
-	return escaped(map[string]any{"ledger": l, "of": of, "methods": sums, "days": days})
+	return escaped(map[string]any{"ledger": l, "of": of, "methods": methods, "pools": pools, "days": days})
 }

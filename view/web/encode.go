@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Messages to the page are objects with the fields
+// Messages to the page are JSON objects with these fields:
 //
-//	e epoch, s number of the frame, t its time in milliseconds since 1970, k kinds from index f on, m records, g IDs of
-//	went, o totals, h names of the resources
+// e epoch, s number of the frame, t its time in milliseconds since 1970, k kinds from index f on, m records, g IDs of
+// removed nodes, o totals, h names of the resources
 //
-// A state has all nodes (and no g), a frame those that changed.
+// A state has all nodes and an empty g, a frame those that changed.
 
-// state is everything as it was at a moment; the zero time is now. id is the frame's.
+// state returns everything as it was at a moment, or as it is now for the zero time. id is the frame's ID.
 func (h *history) state(t time.Time, resources []string) (id string, text []byte, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -40,8 +40,8 @@ func (h *history) state(t time.Time, resources []string) (id string, text []byte
 	return h.id(&f), text, nil
 }
 
-// since are messages for the frames after an id, at most so many, and the ID of the last; or, if they are not known,
-// one message with everything, and true. wait is closed when there is more.
+// since returns messages for the frames after an ID, at most most of them, and their IDs. known is false, and there
+// are no frames, if the ID is unknown or no longer kept. wait is closed when there is a new frame.
 func (h *history) since(id string, most int) (frames [][]byte, ids []string, known bool, wait <-chan struct{},
 	err error,
 ) {
@@ -65,7 +65,7 @@ func (h *history) since(id string, most int) (frames [][]byte, ids []string, kno
 	return frames, ids, true, h.grown, nil
 }
 
-// encode appends a frame with the kinds that are new in it, which are those before an index.
+// encode appends a frame with the kinds that are new in it: those from f.kinds up to index kinds.
 func (h *history) encode(b []byte, f *frame, kinds int) ([]byte, error) {
 	b = append(b, `{"e":"`...)
 	b = append(b, h.epoch...)
@@ -112,8 +112,7 @@ func joined(b []byte, parts [][]byte) []byte {
 	return b
 }
 
-// points are the frames as a line of time: number, milliseconds since 1970, nodes, price, pods with and without a
-// place.
+// points returns the frames as a timeline: number, milliseconds since 1970, nodes, price, bound pods, pending pods.
 func (h *history) points() [][6]int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,17 +11,18 @@ import (
 	"github.com/nodeless/nodeless/view/access"
 )
 
-// Gate lets those in whom the cluster knows by their bearer token, and shows them what they may list. Without one a
-// Server is for loopback addresses alone. A Server with a Gate is served by TLS.
+// Gate admits users whose bearer token the cluster accepts, and shows them what they may list. A Server without a
+// Gate is for loopback addresses alone; a Server with a Gate serves TLS.
 type Gate struct {
 	TLS    *tls.Config
 	Review func(ctx context.Context, token string) (*access.Rights, error)
 }
 
-// cookie holds the token of somebody who logged in. By the prefix a browser takes it from this host by TLS alone.
+// cookie holds the token of a logged-in user. With this prefix, browsers accept it only from this host and only over
+// TLS.
 const cookie = "__Host-nodeless"
 
-// token is what a request is asked with.
+// token returns a request's bearer token, from its header or its cookie.
 func token(r *http.Request) string {
 	if t := httpguard.Bearer(r); t != "" {
 		return t
@@ -32,7 +33,7 @@ func token(r *http.Request) string {
 	return ""
 }
 
-// gated answers whoever has a token with what they may see.
+// gated serves the bearer of a token what they may see.
 func (s *Server) gated() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, _ *http.Request) { writeLogin(w, http.StatusOK, "") })
@@ -77,8 +78,8 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request) {
 	seat.handler.ServeHTTP(w, r)
 }
 
-// whileAllowed ends when the bearer of a token may not see any more what they saw, or may see more: a browser comes
-// again by itself.
+// whileAllowed returns a context that ends when the rights of a token's bearer change. A browser then reconnects by
+// itself.
 func (s *Server) whileAllowed(ctx context.Context, token, key string) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	again := make(chan struct{}, 1)
@@ -106,7 +107,7 @@ var (
 	errCrowded = errors.New("too many people with different rights look at once; try again in a while")
 )
 
-// refuse says why somebody is not let in: programs as JSON, people with the form to log in.
+// refuse answers a request that is not admitted: programs get JSON, people get the login form.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusServiceUnavailable
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/nodeless/nodeless/view/access"
 )
 
-// gatekept is a page at whose gate a token is the name of the namespace whose pods its owner may see, "all" is who
-// may see everything.
+// gatekept returns a page with a gate where a token is the name of the namespace whose pods its owner may see; the
+// owner of "all" may see everything.
 func gatekept(t *testing.T) *site {
 	s := open(t, 1, 1)
 	s.life = t.Context()
@@ -21,7 +21,7 @@ func gatekept(t *testing.T) *site {
 		if token == "all" {
 			return &access.Rights{
 				Allow:     view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true},
-				Decisions: true, Engine: true,
+				Decisions: true, Usage: true, Engine: true,
 			}, nil
 		}
 		return &access.Rights{User: token, Lacks: []string{"nodes"}, Allow: view.Allow{Namespaces: []string{token}}}, nil
@@ -37,7 +37,8 @@ func (s *site) as(h http.Handler, token, path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// However many different rights there are, only so many copies of the cluster are kept: those that nobody looks at go.
+// However many different sets of permissions there are, the number of copies of the cluster is limited: unused ones
+// are dropped.
 func TestThereAreSoManySeats(t *testing.T) {
 	s := gatekept(t)
 	h := s.Handler()
@@ -51,7 +52,7 @@ func TestThereAreSoManySeats(t *testing.T) {
 		t.Errorf("%d copies are kept", n)
 	}
 	for _, at := range s.seats.byKey {
-		at.taken++ // somebody looks at each
+		at.taken++ // each has a viewer
 	}
 	if status, text := s.as(h, "one-too-many", "/api/history"); status != http.StatusServiceUnavailable ||
 		!strings.Contains(text, "too many people") {
@@ -62,7 +63,7 @@ func TestThereAreSoManySeats(t *testing.T) {
 	}
 }
 
-// The address by which somebody came does not matter where they log in; another page still may not ask.
+// Behind a login the request's host name does not matter; requests from other sites are still rejected.
 func TestAGateIsNoWayAroundTheOtherGuards(t *testing.T) {
 	h := gatekept(t).Handler()
 	for site, want := range map[string]int{"same-origin": 200, "cross-site": 403} {

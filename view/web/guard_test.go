@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// Whoever has a name of their own lead to this machine does not see the cluster.
+// A foreign host name that resolves to this machine gives no access to the cluster.
 func TestOnlyLoopbackNamesAreAnswered(t *testing.T) {
 	s := open(t, 1, 1)
 	for host, want := range map[string]int{
@@ -75,7 +75,7 @@ func TestAnotherPageMayNotAsk(t *testing.T) {
 
 const hostile = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e\u0000"
 
-// Whatever somebody wrote into a cluster is text, in JSON as in HTML, and shows what it is.
+// Whatever is written in a cluster is rendered as text, in JSON as in HTML, and is visible as what it is.
 func TestHostileTextIsOnlyText(t *testing.T) {
 	s := open(t, 2, 1)
 	s.step(func() {
@@ -130,7 +130,7 @@ func TestBadParametersAreRefusedWithTheRemedy(t *testing.T) {
 	}
 }
 
-// A cluster that cannot be read is said, and asked again by the next who looks.
+// If a cluster cannot be read, the page says so, and tries again for the next visitor.
 func TestWhatCannotBeFilledIsTriedAgain(t *testing.T) {
 	m, _ := viewtest.Cluster(1, 1)
 	tries := 0
@@ -172,7 +172,7 @@ func TestWhatCannotBeFilledIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The first who looks is shown the cluster, not what of it has been read so far; if it does not come, that is said.
+// The first visitor is shown the whole cluster, not the part read so far; if it cannot be read, the page says so.
 func TestTheFirstVisitorSeesTheWholeCluster(t *testing.T) {
 	for name, comes := range map[string]bool{"it comes": true, "it does not come": false} {
 		t.Run(name, func(t *testing.T) {

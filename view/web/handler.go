@@ -13,23 +13,24 @@ import (
 
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/language"
 )
 
-// dist is the page as `make page` builds it of web/; without it there is /lite alone.
+// dist is the page as `make page` builds it from web/; without it, only /lite is served.
 //
 //go:embed all:dist
 var dist embed.FS
 
-// policy lets the page load and reach nothing but this server.
+// policy is the Content-Security-Policy: the page may load from and connect to this server only.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // bodyWithin is how long the body of a request may take to arrive.
 const bodyWithin = 30 * time.Second
 
-// Handler answers requests of callers with a token: the Server's own, or with a Gate one of the cluster, which a
-// browser sends to the name alone that it was given for. Without a Gate it also refuses requests by another name than
-// a loopback's: a page elsewhere can have its own name lead here (DNS rebinding), and would then read what is shown.
+// Handler serves callers with a token: the Server's own or, with a Gate, one of the cluster, which a browser sends
+// only to the host name that set it. Without a Gate, Handler also refuses requests whose Host is not loopback: a page
+// elsewhere can point its own name here (DNS rebinding), and would then read what is shown.
 func (s *Server) Handler() http.Handler {
 	inner := s.tokenOnly()
 	if s.o.Gate != nil {
@@ -50,7 +51,7 @@ func (s *Server) Handler() http.Handler {
 	}))
 }
 
-// routes are what there is to ask for.
+// routes returns the handler of all paths.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/stream", s.stream)
@@ -59,7 +60,10 @@ func (s *Server) routes() http.Handler {
 		"pending": s.pending, "why": s.why, "decisions": s.decisions, "savings": s.savings, "who": nobody,
 		"pools": s.pools, "offers": s.offers, "names": s.names, "object": objectAPI{s.o.Object, s.allow, s.lacks}.answer,
 		"moves": moves{s}.answer, "hosts": hostList{s.o.Hosts, s.allow, s.lacks}.answer, "addresses": addresses{s}.answer,
-		"clusters": s.fleet.list, "clusters/sums": s.fleet.sums,
+		"clusters": s.fleet.list, "clusters/sums": s.fleet.sums, "language/ko": korean,
+		"periods": periods{s.o.Model, s.o.Clock}.answer, "rollouts": rollouts{s.o.Model}.answer,
+		"usage": usage{s.o.Usage, s.noUsage}.answer, "costs": costs{s.o.Model}.answer,
+		"parts": parts{s.o.Model}.answer,
 	} {
 		mux.HandleFunc("GET /api/"+path, func(w http.ResponseWriter, r *http.Request) { reply(w, r, answer) })
 	}
@@ -76,17 +80,27 @@ func (s *Server) routes() http.Handler {
 		panic(err) // the folder is embedded
 	}
 	if _, err := fs.Stat(page, "index.html"); err != nil {
-		mux.Handle("GET /{$}", http.RedirectHandler("/lite", http.StatusFound))
+		mux.HandleFunc("GET /{$}", toLite)
 	} else {
 		mux.Handle("GET /", smaller(page, http.FileServerFS(page)))
 	}
 	return mux
 }
 
-// nobody is who looks where there is no login.
+// toLite redirects to /lite of the same cluster. The address is relative, which http.Redirect would change: the browser
+// may see this page below the path of its context.
+func toLite(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Location", "lite")
+	w.WriteHeader(http.StatusFound)
+}
+
+// korean answers with the page's Korean message catalogue.
+func korean(*http.Request) (any, error) { return json.RawMessage(language.Korean), nil }
+
+// nobody answers who is logged in: no one, since this page has no login.
 func nobody(*http.Request) (any, error) { return map[string]string{"user": ""}, nil }
 
-// loopback reports whether a Host header names this machine from within.
+// loopback reports whether a Host header is localhost or a loopback address.
 func loopback(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -96,13 +110,13 @@ func loopback(host string) bool {
 	return strings.EqualFold(name, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// failure is an error with the status it is answered with; others are answered as failures of this server.
+// failure is an error with the HTTP status of its answer; other errors are answered with 500.
 type failure struct {
 	status int
 	error
 }
 
-// statusOf is the status that an error is answered with, 0 without one.
+// statusOf returns the HTTP status of an error's answer, 0 for nil.
 func statusOf(err error) int {
 	if err == nil {
 		return 0
@@ -113,7 +127,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// reply answers with JSON.
+// reply writes an answer, or its error, as JSON.
 func reply(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
 	w.Header().Set("Content-Type", "application/json")
 	status := http.StatusOK

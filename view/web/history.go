@@ -14,27 +14,27 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// bounds of a history. What is older becomes part of what it begins with.
+// bounds limit a history. Older frames are merged into its base.
 type bounds struct {
-	frames int // how many
-	bytes  int // their records, as text
-	kinds  int // how many, before everything begins anew
+	frames int // maximum number
+	bytes  int // size of their records, as text
+	kinds  int // number at which the history starts over
 }
 
 var usual = bounds{frames: 20000, bytes: 32 << 20, kinds: 20000}
 
-// history is the nodes now, and how they came to be so: a base, and frames upon it. It is safe for concurrent use;
-// frames and records do not change.
+// history holds the nodes as they are now and how they came to be so: a base and the frames since. It is safe for
+// concurrent use; frames and records do not change.
 type history struct {
 	resources int
 	bounds    bounds
 
 	mu     sync.Mutex
-	epoch  string // of this process; the numbers of frames are its own
+	epoch  string // new at every reset; frames are numbered within it
 	kinds  [][]byte
-	index  map[string]int // of kinds, by their text
+	index  map[string]int // index into kinds, by text
 	base   map[uint64]*record
-	from   frame // what the base is: a frame whose records are in it
+	from   frame // the last frame merged into base
 	now    map[uint64]*record
 	frames []frame
 	bytes  int
@@ -47,7 +47,7 @@ type frame struct {
 	at     time.Time
 	set    []*record
 	gone   []uint64
-	kinds  int // how many there were before it
+	kinds  int // number of kinds before it
 	totals totals
 	bytes  int
 }
@@ -58,27 +58,40 @@ func newHistory(resources int, b bounds) *history {
 	return h
 }
 
-// reset forgets everything; whoever follows gets the nodes anew.
+// reset forgets everything; followers then receive all nodes again.
 func (h *history) reset() {
 	h.epoch, h.kinds, h.index = strings.ToLower(rand.Text()[:12]), nil, map[string]int{}
 	h.base, h.now, h.frames, h.bytes = map[uint64]*record{}, map[uint64]*record{}, nil, 0
 	h.from = frame{}
 }
 
-// full reports whether there are more kinds than are kept; then the nodes have to be told anew after a reset.
+// full reports whether the history has reached its limit of kinds; then it must be reset and all nodes added again.
 func (h *history) full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.kinds) >= h.bounds.kinds
 }
 
-// add is a step that nodes made.
+// mostAhead is how far in the future the newest frame may be, as after the clock was set back.
+const mostAhead = time.Minute
+
+// ahead reports whether the newest frame is too far in the future: new frames could not be told apart by their time.
+func (h *history) ahead(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.last().at.Sub(now) > mostAhead
+}
+
+// add appends a frame with the changes to nodes. Its time is never before that of the frame before it.
 func (h *history) add(c *view.Changes, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	// Whoever asks for a frame's moment gives it in milliseconds.
+	at = at.Truncate(time.Millisecond) // requests give a frame's time in milliseconds
+	if last := h.last().at; at.Before(last) {
+		at = last
+	}
 	f := frame{
-		seq: h.last().seq + 1, at: at.Truncate(time.Millisecond), gone: c.Gone, kinds: len(h.kinds),
+		seq: h.last().seq + 1, at: at, gone: c.Gone, kinds: len(h.kinds),
 		totals: newTotals(&c.Totals, h.resources), bytes: 64 + 8*len(c.Gone),
 	}
 	for i := range c.Set {
@@ -128,7 +141,7 @@ func (h *history) kindOf(b *view.Box) (int, error) {
 	return i, nil
 }
 
-// last is the newest frame, or what the base is.
+// last returns the newest frame, or the base's if there is none.
 func (h *history) last() *frame {
 	if len(h.frames) == 0 {
 		return &h.from
@@ -145,11 +158,11 @@ func (f *frame) apply(nodes map[uint64]*record) {
 	}
 }
 
-// id is a frame's among those of all processes.
+// id returns a frame's ID, which is unique across resets and processes.
 func (h *history) id(f *frame) string { return h.epoch + "." + strconv.FormatInt(f.seq, 10) }
 
-// after are the frames after that of an id, of which the last may be the newest; false if they are not known any
-// more, or never were.
+// after returns the frames after the one with an ID, none if that is the newest; false if that frame is not known or
+// no longer kept.
 func (h *history) after(id string) ([]frame, bool) {
 	epoch, number, _ := strings.Cut(id, ".")
 	seq, err := strconv.ParseInt(number, 10, 64)
@@ -159,7 +172,7 @@ func (h *history) after(id string) ([]frame, bool) {
 	return h.frames[seq-h.from.seq:], true
 }
 
-// at is the last frame that was there at a moment, or the oldest that is known; and the nodes then.
+// at returns the last frame at or before a moment, or the oldest known one, and the nodes as of that frame.
 func (h *history) at(t time.Time) (frame, map[uint64]*record) {
 	n, _ := slices.BinarySearchFunc(h.frames, t, func(f frame, t time.Time) int {
 		if f.at.After(t) {

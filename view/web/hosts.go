@@ -11,23 +11,23 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Hosts are those that run pods in microVMs.
+// Hosts are the hosts that run pods in microVMs.
 type Hosts struct {
 	At int64 `json:"at"` // when they were read, in seconds since 1970
-	// Served is whether the cluster has such a kind.
+	// Served reports whether the cluster serves the kind MicroVMHost.
 	Served bool   `json:"served"`
 	Hosts  []Host `json:"hosts"` // by name
-	// NoMicroVMs says why it is not known what runs on them; "" if it is.
+	// NoMicroVMs says why it is unknown what runs on them; "" if it is known.
 	NoMicroVMs string `json:"noMicroVMs,omitempty"`
-	// Left counts the microVMs that are not listed because of who looks; the sums count them.
+	// Left counts the microVMs that are not listed because the viewer may not see them; the sums include them.
 	Left int `json:"left,omitempty"`
 }
 
-// Host is a MicroVMHost with what runs on it. Amounts of CPU are millicores, of memory bytes, times seconds since 1970.
+// Host is a MicroVMHost with what runs on it. CPU is in millicores, memory in bytes, times in seconds since 1970.
 type Host struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// Status is Ready, Starting, NotReady or, if it is ready and takes no more pods, Unschedulable.
+	// Status is Ready, Starting, NotReady, or Unschedulable if the host is ready but takes no more pods.
 	Status  string `json:"status"`
 	Message string `json:"message,omitempty"` // why it is not ready
 	Engine  string `json:"engine,omitempty"`
@@ -36,23 +36,23 @@ type Host struct {
 	Kubelet string `json:"kubelet,omitempty"` // version of its Nodes
 	Kernel  string `json:"kernel,omitempty"`  // of its microVMs
 	Created int64  `json:"created"`
-	// Heard is when its heartbeat last changed, as far as the page has seen; 0 = it never had one.
+	// Heard is when the page last saw the host's heartbeat change; 0 = it never had one.
 	Heard    int64   `json:"heard"`
 	Capacity HostUse `json:"capacity"`
 	Used     HostUse `json:"used"`
 	Network
-	MicroVMs []MicroVM `json:"microVMs"` // by namespace and name of their pods
+	MicroVMs []MicroVM `json:"microVMs"` // sorted by namespace and name of their pods
 }
 
 // Network is where a host and its microVMs are reached.
 type Network struct {
 	PodCIDR     string `json:"podCIDR"`
 	Address     string `json:"address,omitempty"`
-	OverlayPort int32  `json:"overlayPort,omitempty"` // 0 = its microVMs have user-mode networking
-	OverlayKey  bool   `json:"overlayKey"`            // it has announced a WireGuard key
+	OverlayPort int32  `json:"overlayPort,omitempty"` // 0 = its microVMs use user-mode networking
+	OverlayKey  bool   `json:"overlayKey"`            // whether it has announced a WireGuard key
 }
 
-// HostUse is what microVMs have or may have.
+// HostUse is what microVMs use, or may use.
 type HostUse struct {
 	CPU    int64 `json:"cpu"`
 	Memory int64 `json:"memory"`
@@ -70,17 +70,17 @@ type MicroVM struct {
 	Problem   string `json:"problem,omitempty"` // why it could not be started
 }
 
-// ReadHosts reads all hosts and what runs on them. What it returns is not changed.
+// ReadHosts reads all hosts and what runs on them. Its result is read-only.
 type ReadHosts func(context.Context) (*Hosts, error)
 
-// mostMicroVMs are listed of a host.
+// mostMicroVMs is the maximum number of microVMs listed per host.
 const mostMicroVMs = 100
 
-// hostList answers with the hosts as far as somebody may see them.
+// hostList answers with the hosts and those of their microVMs that the viewer may see.
 type hostList struct {
 	read  ReadHosts   // nil = there are none to read
 	allow *view.Allow // nil = everything
-	lacks []string    // as of objects
+	lacks []string    // as in objectAPI
 }
 
 func (x hostList) answer(r *http.Request) (any, error) {
@@ -115,7 +115,7 @@ func (x hostList) answer(r *http.Request) (any, error) {
 	return escaped(out)
 }
 
-// sees reports whether somebody may see pods of a namespace.
+// sees reports whether the viewer may see pods of a namespace.
 func (x hostList) sees(namespace string) bool {
 	return x.allow == nil || x.allow.Pods || slices.Contains(x.allow.Namespaces, namespace)
 }

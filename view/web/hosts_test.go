@@ -15,8 +15,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// shelves are two hosts of a made-up cluster: one that runs pods of two namespaces, and one whose name is as long as a
-// name may be and that is gone.
+// shelves returns two hosts of a made-up cluster: one that runs pods of two namespaces, and one that has a name of
+// maximum length and is gone.
 func shelves(context.Context) (*Hosts, error) {
 	vm := func(namespace, pod string) MicroVM {
 		return MicroVM{Namespace: namespace, Pod: pod, Profile: "web", Phase: "Running", CPU: 250, Memory: 512 << 20}

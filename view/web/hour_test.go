@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// mostGrown is how many megabytes the page's heap may be larger after an hour than after ten minutes: the line of
-// time has some 12,000 points more then, of which it keeps no more than 20,000.
+// mostGrown is by how many megabytes the page's heap may be larger after an hour than after ten minutes: the timeline
+// then has some 12,000 points more, of which it keeps no more than 20,000.
 const mostGrown = 10
 
-// An hour of changes, a hundred pods a second, is pushed to a browser as fast as that takes them: its memory must not
-// grow with them. BENCH is set by make bench-views.
+// An hour of changes, a hundred pods a second, is pushed to a browser as fast as it can take them: its memory must
+// not grow with them. make bench-views sets BENCH.
 func TestThePagesMemoryAfterAnHour(t *testing.T) {
 	if os.Getenv("BENCH") == "" {
 		t.Skip("measured by make bench-views")
@@ -43,7 +43,7 @@ func TestThePagesMemoryAfterAnHour(t *testing.T) {
 			s.journal = s.advance(s.journal)
 		}
 		last := len(pods) - 1
-		s.step(func() { s.model.DeletePod(pods[last].UID) }) // so that the sums are others
+		s.step(func() { s.model.DeletePod(pods[last].UID) }) // so that the sums change
 		pods = pods[:last]
 		fmt.Fprint(w, s.model.Totals().Running)
 	}))

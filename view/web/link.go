@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// tokenParameter carries the token in a link.
+// tokenParameter is the query parameter that carries the token in a link.
 const tokenParameter = "token"
 
 var errNoLink = failure{
@@ -25,14 +25,14 @@ var errNoLink = failure{
 //go:embed link.html
 var linkText []byte
 
-// Link is the address that opens a Server without a Gate, at a listener's address.
+// Link returns the URL that opens a Server without a Gate at a listener's address.
 func Link(address, token string) string {
 	return "http://" + address + "/?" + url.Values{tokenParameter: {token}}.Encode()
 }
 
-// tokenOnly answers who has the token. A browser gets it by Link, keeps it in a cookie, and is sent on to the address
-// without it, so that it is in no history and no bookmark; a program sends it as Authorization: Bearer, or in the
-// address.
+// tokenOnly serves requests that carry the token. A browser gets the token from Link, keeps it in a cookie, and is
+// redirected to the URL without it, so that the token is in no history and no bookmark. A program sends it as
+// Authorization: Bearer, or in the URL.
 func (s *Server) tokenOnly() http.Handler {
 	own := &seat{server: s, handler: s.routes()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (s *Server) tokenOnly() http.Handler {
 			refuseLink(w, r)
 			return
 		}
-		if r.URL.Path == "/login" { // where the page goes when it is not known any more
+		if r.URL.Path == "/login" { // where the page goes when its token is not accepted any more
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 			return
 		}
@@ -65,7 +65,8 @@ func (s *Server) tokenOnly() http.Handler {
 	})
 }
 
-// ready begins to read the cluster, and waits for it unless a file of the page is asked for, which shows nothing of it.
+// ready starts reading the cluster and waits until it has been read, unless the request is for a static file of the
+// page.
 func (s *Server) ready(r *http.Request) error {
 	if strings.HasPrefix(r.URL.Path, "/api/") || strings.HasPrefix(r.URL.Path, "/lite") {
 		return s.beFull(r.Context())
@@ -73,8 +74,8 @@ func (s *Server) ready(r *http.Request) error {
 	return s.begin()
 }
 
-// known reports whether a request has the token. One in the address counts more than the cookie: a link that is out
-// of date says so.
+// known reports whether a request has the token. A token in the URL takes precedence over the cookie, so that an
+// outdated link is refused.
 func (s *Server) known(r *http.Request) bool {
 	if linked(r) {
 		return httpguard.Same(r.URL.Query().Get(tokenParameter), s.o.Token)
@@ -88,8 +89,8 @@ func (s *Server) known(r *http.Request) bool {
 
 func linked(r *http.Request) bool { return r.URL.Query().Has(tokenParameter) }
 
-// linkCookie is the name of the cookie. Browsers send a host's cookies to all of its ports: each page has a name of
-// its own.
+// linkCookie returns the name of the cookie. Browsers send a host's cookies to all of its ports, so the name contains
+// the port.
 func linkCookie(host string) string {
 	_, port, err := net.SplitHostPort(host)
 	if err != nil {
@@ -98,16 +99,16 @@ func linkCookie(host string) string {
 	return "nodeless-" + port
 }
 
-// withoutToken is an address of this very server without its token.
+// withoutToken returns a URL of this server without its token.
 func withoutToken(u *url.URL) string {
 	q := u.Query()
 	q.Del(tokenParameter)
-	// two slashes would lead to another host
+	// two leading slashes would lead to another host
 	clean := url.URL{Path: "/" + strings.TrimLeft(u.Path, `/\`), RawQuery: q.Encode()}
 	return clean.String()
 }
 
-// refuseLink tells who has not the token where it is: programs as JSON, people as a page.
+// refuseLink tells a caller without the token where to find it: programs in JSON, people on a page.
 func refuseLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("WWW-Authenticate", `Bearer realm="nodeless"`)
 	if strings.HasPrefix(r.URL.Path, "/api/") {
@@ -116,5 +117,5 @@ func refuseLink(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(http.StatusUnauthorized)
-	_, _ = w.Write(linkText) // or the reader went
+	_, _ = w.Write(linkText) // fails if the reader has gone
 }

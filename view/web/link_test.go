@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// What a caller of this machine without the token, such as the guest of a microVM, learns: nothing.
+// A caller on this machine without the token, such as a microVM's guest, learns nothing.
 func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 	s := open(t, 2, 1)
 	closed := New(Options{Model: s.model})
@@ -51,7 +51,7 @@ func TestNobodyIsLetInWithoutTheToken(t *testing.T) {
 	}
 }
 
-// A browser that opens the link forgets the token but for a cookie that no script and no other site can use.
+// A browser that opens the link keeps the token only in a cookie, which no script and no other site can use.
 func TestABrowserComesByTheLink(t *testing.T) {
 	s := open(t, 1, 1)
 	server := httptest.NewServer(s.Handler())
@@ -111,7 +111,7 @@ func TestABrowserComesByTheLink(t *testing.T) {
 	}
 }
 
-// Programs give the token with each request and are answered at once.
+// Programs send the token with each request and are answered directly, without a redirect.
 func TestAProgramSendsTheToken(t *testing.T) {
 	s := open(t, 1, 1)
 	h := s.Handler()

@@ -19,11 +19,11 @@ var liteStyle []byte
 //go:embed icon.svg
 var icon []byte
 
-// litePage is how many rows a page without script has.
+// litePage is how many rows a page without scripts has.
 const litePage = 200
 
-// lite is the cluster as tables, for whoever has no script, a screen reader, or curl. Parameters: q filters nodes,
-// sort orders them, from is the first row, reload loads the page again after so many seconds.
+// lite serves the cluster as tables, for browsers without scripts, screen readers and curl. Parameters: q filters
+// nodes, sort orders them, from is the first row, reload is after how many seconds to reload the page.
 func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if n, err := strconv.Atoi(q.Get("reload")); err == nil && n > 0 {
@@ -47,7 +47,7 @@ func (s *Server) lite(w http.ResponseWriter, r *http.Request) {
 	p.send(w, http.StatusOK)
 }
 
-// litePageOf is the page without script of a model at a time.
+// litePageOf is the page without scripts, of a model at a time.
 type litePageOf struct {
 	*markup
 	*view.Model
@@ -156,7 +156,7 @@ func priceOf(micros int64) string {
 	return view.PerHour(micros)
 }
 
-// file answers with a text of a type.
+// file serves a text with a content type.
 func file(kind string, text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// liteDecisions are the newest decisions as a table; q is words that are looked for.
+// liteDecisions serves the newest decisions as a table; q holds the words to find.
 func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
 	words := r.URL.Query().Get("q")
 	list, err := s.list(r.Context(), words, litePage)
@@ -29,7 +29,7 @@ func (s *Server) liteDecisions(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// liteSavings is what was saved, as a table.
+// liteSavings serves the savings as a table.
 func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
 	ledger, days, err := s.ledger(r.Context())
 	s.writeDecided(w, "Savings", `<a href="decisions">Decisions</a>`, err, func(m *markup) {
@@ -54,7 +54,7 @@ func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// writeDecided answers with a page beside which there is another one, or with what kept it from being read.
+// writeDecided writes a page with a link to the one beside it, or the error that kept it from being read.
 func (s *Server) writeDecided(w http.ResponseWriter, title, beside string, err error, body func(*markup)) {
 	m, status := newMarkup(title+" · "+s.o.Context), http.StatusOK
 	m.add("<h1>%v · %v</h1>\n<p><a href=\"../lite\">Nodes and pods</a> · "+beside+"</p>\n", title, s.o.Context)
@@ -69,7 +69,7 @@ func (s *Server) writeDecided(w http.ResponseWriter, title, beside string, err e
 
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
-// money is a sum in dollars, such as −$0.0312.
+// money formats an amount in dollars, such as −$0.0312.
 func money(d float64) string {
 	text := fmt.Sprintf("$%.4f", max(d, -d))
 	if d < 0 && text != "$0.0000" {

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// mostCookie is how long a token may be to be kept by a browser.
+// mostCookie is the length in bytes of the longest token that is kept in a cookie.
 const mostCookie = 3800
 
-// tokens are what the API server gives out: nothing else can be one, nor be in a cookie.
+// tokens matches everything that an API server issues as a token, and nothing that a cookie cannot hold.
 var tokens = regexp.MustCompile(`^[A-Za-z0-9._~+/=:-]+$`)
 
 func writeLogin(w http.ResponseWriter, status int, problem string) {
@@ -29,7 +29,7 @@ it may list. The token stays in a cookie of this browser until it is closed, or 
 	m.send(w, status)
 }
 
-// login keeps a token that the cluster knows in a cookie that no script can read.
+// login stores a token that the cluster accepts in a cookie that no script can read.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
 	t := strings.TrimSpace(r.PostFormValue("token"))
@@ -47,7 +47,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, err := s.o.Gate.Review(r.Context(), t); err != nil {
-		r.URL.Path = "/" // a person asks
+		r.URL.Path = "/" // answer a person: with the form
 		refuse(w, r, err)
 		return
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// markup is a page without script under construction. Package html/template would do the same for twice the
-// controller's size: it calls methods by name, so that the linker keeps every method of every type, those of the AWS
-// SDK too.
+// markup builds a page without scripts. Package html/template would do the same but double the controller's size: it
+// calls methods by name, so that the linker keeps every method of every type, including those of the AWS SDK.
 type markup struct{ strings.Builder }
 
 // newMarkup begins a page.
@@ -30,7 +29,7 @@ func newMarkup(title string) *markup {
 	return m
 }
 
-// add appends HTML, in which each %v stands for a value that is text, also within quotes.
+// add appends HTML, in which each %v stands for a value that is escaped as text, also within quotes.
 func (m *markup) add(markup string, values ...any) {
 	for i, v := range values {
 		values[i] = html.EscapeString(view.Escape(fmt.Sprint(v)))
@@ -38,7 +37,7 @@ func (m *markup) add(markup string, values ...any) {
 	fmt.Fprintf(m, markup, values...)
 }
 
-// table begins a table with these heads of columns.
+// table begins a table with the given column heads.
 func (m *markup) table(heads ...string) {
 	m.add("<table><thead><tr>")
 	for _, head := range heads {
@@ -47,7 +46,7 @@ func (m *markup) table(heads ...string) {
 	m.add("</tr></thead><tbody>\n")
 }
 
-// row appends a row of a table, of which head is the first cell.
+// row appends a table row whose first cell is head.
 func (m *markup) row(head string, cells ...any) {
 	m.add(`<tr><th scope="row">%v`, head)
 	for _, cell := range cells {
@@ -64,5 +63,5 @@ func (m *markup) send(w http.ResponseWriter, status int) {
 	m.add("</main>\n</html>\n")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(m.String())) // or the reader went
+	_, _ = w.Write([]byte(m.String())) // fails if the reader has gone
 }

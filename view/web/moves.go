@@ -9,14 +9,14 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// mostMoving are how many nodes are told whose pods are about to move.
+// mostMoving is the maximum number of removed nodes whose planned pod moves are answered.
 const mostMoving = 200
 
-// moves answers where the pods of nodes that commands remove are planned to run.
+// moves answers with where the pods of nodes that commands remove are planned to run.
 type moves struct{ s *Server }
 
-// answer has the planned moves by the NodeClaim of the removed node, from the decision until the node is gone or its
-// command is abandoned: as they were at t, in milliseconds since 1970, or as they are.
+// answer returns the planned moves by the NodeClaim of the removed node, from the decision until the node is
+// terminated or its command is abandoned: as of t, in milliseconds since 1970, or as of now.
 func (x moves) answer(r *http.Request) (any, error) {
 	var at time.Time
 	if r.URL.Query().Has("t") {

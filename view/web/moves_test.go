@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// planned is a command that removes the node of a NodeClaim, so many minutes after the story began.
+// planned returns a command that removes the node of a NodeClaim, the given number of minutes after the story began.
 func planned(id, claim string, minutes int, to ...kept.Move) kept.Entry {
 	return kept.Entry{Decision: &kept.Decision{
 		ID: id, Time: viewtest.Now.Add(time.Duration(minutes) * time.Minute), Kind: kept.Replace, Method: "Underutilized",
@@ -24,7 +24,7 @@ func outcome(of string, kind kept.OutcomeKind, claim string, minutes int) kept.E
 	return kept.Entry{Outcome: &kept.Outcome{Of: of, Kind: kind, Claim: claim, Time: at}}
 }
 
-// From the decision until the node is gone or stays, it is told where its pods are planned to run.
+// From the decision until the node is gone or kept, the page shows where its pods are planned to run.
 func TestPlannedMovesAreToldUntilTheNodeIsGone(t *testing.T) {
 	s := decides(t, &diary{entries: []kept.Entry{
 		planned("first", "a", 1, kept.Move{To: "b", Pods: 3}, kept.Move{To: "new", Pods: 1}),

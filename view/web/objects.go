@@ -13,14 +13,14 @@ import (
 	"github.com/nodeless/nodeless/view/objects"
 )
 
-// objectAPI answers with single objects to those who may list what they belong to.
+// objectAPI serves single objects to viewers who may list their kind.
 type objectAPI struct {
 	read  objects.Read // nil = there are none to read
 	allow *view.Allow  // nil = everything
-	lacks []string     // the kinds that those who look may not list in the whole cluster, as access.Rights has them
+	lacks []string     // the kinds that the viewer may not list in the whole cluster, as in access.Rights
 }
 
-// answer is the YAML of an object and the events about it.
+// answer returns the YAML of an object and the events about it.
 func (x objectAPI) answer(r *http.Request) (any, error) {
 	kind, namespace, name := r.URL.Query().Get("kind"), r.URL.Query().Get("namespace"), r.URL.Query().Get("name")
 	if x.read == nil {
@@ -63,7 +63,7 @@ func (x objectAPI) answer(r *http.Request) (any, error) {
 	return o, nil
 }
 
-// allows reports whether those who look may list what an object belongs to.
+// allows reports whether the viewer may list objects of a kind in a namespace.
 func (x objectAPI) allows(k *objects.Kind, namespace string) bool {
 	switch {
 	case x.allow == nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/view/objects"
 )
 
-// told is an object of a made-up cluster.
+// told returns an object of a made-up cluster.
 func told(_ context.Context, k objects.Kind, namespace, name string) (objects.Object, error) {
 	if strings.HasPrefix(name, "gone") {
 		return objects.Object{}, apierrors.NewNotFound(k.GroupResource(), name)

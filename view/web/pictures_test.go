@@ -12,14 +12,24 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// idle answers about a cluster in which no pod waits.
+// idle is the engine of a cluster without pending pods.
 type idle struct{ Engine }
 
 func (idle) Waiting(context.Context) (any, error) {
 	return map[string]any{"pools": []string{"general-purpose"}, "shapes": []any{}}, nil
 }
 
-// What the page of small and large clusters looks like: test/sizes.mjs. SCREENSHOTS names the folder for pictures.
+func (idle) Offers(context.Context) (any, error) {
+	offer := func(kind, of string, dollars float64) map[string]any {
+		return map[string]any{"type": kind, "zone": "us-west-2a", "capacityType": of, "dollarsPerHour": dollars}
+	}
+	return map[string]any{"backoffKnown": true, "pools": []any{map[string]any{
+		"pool": "general-purpose", "offered": 893, "allowed": 655, "available": 655,
+		"cheapest": offer("c7a.medium", "on-demand", 0.0513), "dearest": offer("m7i.48xlarge", "on-demand", 9.6768),
+	}}}, nil
+}
+
+// What the page looks like for small and large clusters: test/sizes.mjs. SCREENSHOTS is the folder for pictures.
 func TestPicturesOfAllSizes(t *testing.T) {
 	pictures := os.Getenv("SCREENSHOTS")
 	if pictures == "" {

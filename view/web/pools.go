@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// poolItem is a NodePool as the page gets it. Times are seconds since 1970, prices millionths of a dollar an hour,
-// amounts in the order of the resources. The nodes of no pool are one without a name.
+// poolItem is a NodePool as the page receives it. Times are seconds since 1970, prices millionths of a dollar an
+// hour, amounts in the order of the resources. An item without a name stands for the nodes without a NodePool.
 type poolItem struct {
 	Name        string          `json:"name"`
 	Weight      int             `json:"weight"`
@@ -38,7 +38,7 @@ type budgetItem struct {
 	Seconds  float64  `json:"seconds,omitempty"`
 	Active   bool     `json:"active"`
 	Turns    int64    `json:"turns,omitempty"`
-	// Spans are when it is in force by its schedule in the days to come, as pairs of times.
+	// Spans are the times in the coming days at which its schedule puts it in force, as pairs.
 	Spans [][2]int64 `json:"spans,omitempty"`
 }
 
@@ -58,7 +58,7 @@ type conditionItem struct {
 	Since   int64  `json:"since"`
 }
 
-// pools are the NodePools with what is in force of their budgets now.
+// pools answers with the NodePools and which of their budgets are in force now.
 func (s *Server) pools(*http.Request) (any, error) {
 	now := s.o.Clock.Now()
 	rows := s.o.Model.Pools(now, view.Query{}).Rows
@@ -111,10 +111,10 @@ func spans(of []view.Span) [][2]int64 {
 	return out
 }
 
-// mostNames is how many namespaces, and how many pods, a text may name.
+// mostNames is the maximum number of namespaces, and of pods, in an answer.
 const mostNames = 20
 
-// nameItems are what a text names.
+// nameItems are the namespaces and pods that a text names.
 type nameItems struct {
 	Namespaces []string   `json:"namespaces"`
 	Pods       []nameItem `json:"pods"`
@@ -126,7 +126,7 @@ type nameItem struct {
 	Node      string `json:"node,omitempty"`
 }
 
-// names are the namespaces and pods that the words of q name.
+// names answers with the namespaces and pods that the words of q name.
 func (s *Server) names(r *http.Request) (any, error) {
 	namespaces, pods := s.o.Model.Names(r.URL.Query().Get("q"), mostNames)
 	out := nameItems{Namespaces: []string{}, Pods: []nameItem{}}

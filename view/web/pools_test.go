@@ -2,10 +2,14 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unique"
 
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/viewtest"
@@ -28,7 +32,7 @@ func ask[T any](s *site, path string) (out T) {
 	return out
 }
 
-// It is noon: the budget of working hours is in force until five.
+// It is noon: the budget for working hours is in force until five.
 func TestPoolsAreToldWithTheirBudgetsAndConditions(t *testing.T) {
 	s := open(t, 12, 1)
 	p := viewtest.Pool("odd")
@@ -58,6 +62,55 @@ func TestPoolsAreToldWithTheirBudgetsAndConditions(t *testing.T) {
 	}
 }
 
+// The timeline shows what was in force: the last three days have four periods of working hours, of which the first is
+// cut off and the last is not over.
+func TestPeriodsOfBudgets(t *testing.T) {
+	s := open(t, 12, 1)
+	p := viewtest.Pool("odd")
+	p.Disruption = func(now time.Time) view.Disruption {
+		return view.Disruption{Window: &view.DisruptionWindow{
+			Reasons: []string{"Underutilized"}, Spans: []view.Span{{From: now.Add(-time.Hour), To: now.Add(time.Hour)}},
+		}}
+	}
+	s.model.SetPool(p)
+	now := viewtest.Now
+	periods := func(days int) []periodItem {
+		from := now.Add(time.Duration(-days) * 24 * time.Hour)
+		return ask[[]periodItem](s, fmt.Sprintf("/api/periods?from=%d&to=%d", from.UnixMilli(), now.UnixMilli()))
+	}
+	got := periods(3)
+	if len(got) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	batch, odd := got[0], got[2]
+	if batch.Pool != "batch" || batch.Nodes != "0" || !slices.Equal(batch.Reasons, []string{"Drifted"}) {
+		t.Errorf("batch: %+v", batch)
+	}
+	var hours []int64
+	for _, s := range batch.Spans {
+		hours = append(hours, (s[1]-s[0])/3600)
+	}
+	if want := []int64{5, 8, 8, 3}; !slices.Equal(hours, want) { // from noon to noon
+		t.Errorf("in force for %v hours, want %v", hours, want)
+	}
+	if odd.Pool != "odd" || odd.Nodes != "" || len(odd.Spans) != 1 || odd.Spans[0][1]-odd.Spans[0][0] != 3600 {
+		t.Errorf("odd: %+v", odd)
+	}
+	if week := periods(400)[0].Spans; now.Unix()-week[0][0] > 7*24*3600 {
+		t.Errorf("%d seconds back, more than a week", now.Unix()-week[0][0])
+	}
+	for _, wrong := range []string{"", "from=1", "from=1&to=x"} {
+		r, err := http.Get(s.http.URL + "/api/periods?" + wrong)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%q: status %d", wrong, r.StatusCode)
+		}
+	}
+}
+
 func TestAFewLettersNamePods(t *testing.T) {
 	s := open(t, 3, 30)
 	got := ask[nameItems](s, "/api/names?q=web-1")
@@ -70,5 +123,31 @@ func TestAFewLettersNamePods(t *testing.T) {
 	}
 	if got = ask[nameItems](s, "/api/names?q="); got.Pods == nil || len(got.Pods) != 0 {
 		t.Errorf("an empty text names %+v", got)
+	}
+}
+
+func TestRolloutsOfATime(t *testing.T) {
+	s := open(t, 1, 1)
+	now := viewtest.Now
+	s.model.SetPod(&view.Pod{UID: "new", Namespace: "shop", Name: "web-1", Created: now, Revision: unique.Make(view.Revision{
+		Workload: view.Object{Kind: "Deployment", Namespace: "shop", Name: "we\u202eb"}, Hash: "a",
+	})})
+	asked := func(from, to int64) []rolloutItem {
+		return ask[[]rolloutItem](s, fmt.Sprintf("/api/rollouts?from=%d&to=%d", from, to))
+	}
+	if got := asked(now.UnixMilli(), now.UnixMilli()+1); len(got) != 1 ||
+		got[0] != (rolloutItem{"Deployment", "shop", `we\u202eb`, now.UnixMilli()}) {
+		t.Errorf("%+v", got)
+	}
+	if got := asked(0, now.UnixMilli()); got == nil || len(got) != 0 {
+		t.Errorf("before that: %+v", got)
+	}
+	r, err := http.Get(s.http.URL + "/api/rollouts?from=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Body.Close()
+	if r.StatusCode != http.StatusBadRequest {
+		t.Errorf("without an end: status %d", r.StatusCode)
 	}
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// record is a node as the page gets it: an array of
+// record is a node as the page receives it: an array of
 //
-//	0 ID, 1 name, 2 index of its kind, 3 status, 4 created, 5 seconds until it was ready
-//	6 price in millionths of a dollar an hour, 7 requests, 8 allocatable, both in the order of the resources
-//	9 its pods, a letter each, 10 why, a list of sentences, 11 its NodeClaim, 12 the pod whose microVM it is
-//	13 since when its status holds, if it waits, 14 whether there is a Node
+// 0 ID, 1 name, 2 index of its kind, 3 status, 4 created, 5 seconds until it was ready
+// 6 price in millionths of a dollar an hour, 7 requests, 8 allocatable, both in the order of the resources
+// 9 its pods, a letter each, 10 why, a list of sentences, 11 its NodeClaim, 12 the pod whose microVM it is
+// 13 when its status began, if it is waiting, 14 whether there is a Node
 //
-// Times are seconds since 1970. The letters are r for a pod that runs, p for one that does not yet, t for one that is
-// being deleted, in upper case those of kube-system.
+// Times are seconds since 1970. A pod's letter is r if it is running, p if it is not running yet, t if it is being
+// deleted; the letters of pods in kube-system are upper case.
 type record struct {
 	id   uint64
 	json []byte
 }
 
-// kind is what many nodes have in common; a record names it by its index.
+// kind is what many nodes have in common; a record refers to it by its index.
 type kind struct {
 	Pool     string            `json:"pool"`
 	Type     string            `json:"type"`
@@ -34,7 +34,7 @@ type kind struct {
 	Labels   map[string]string `json:"labels"`
 }
 
-// newKind escapes what anybody may have written, and leaves out what is another text for each node.
+// newKind escapes what anyone may have written, and leaves out the hostname label, which differs for each node.
 func newKind(b *view.Box) kind {
 	labels := make(map[string]string, len(b.Labels))
 	for key, value := range b.Labels {
@@ -82,7 +82,7 @@ func letters(cells []view.Cell) string {
 	return string(out)
 }
 
-// unix is seconds since 1970; 0 for no time.
+// unix returns seconds since 1970, 0 for the zero time.
 func unix(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -90,7 +90,7 @@ func unix(t time.Time) int64 {
 	return t.Unix()
 }
 
-// totals are a cluster's sums as the page gets them.
+// totals are a cluster's sums as the page receives them.
 type totals struct {
 	Rows        int      `json:"nodes"`
 	OnTheirWay  int      `json:"onTheirWay"`

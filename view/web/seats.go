@@ -9,31 +9,31 @@ import (
 	"github.com/nodeless/nodeless/view/access"
 )
 
-// mostSeats are how many different rights are served at once, besides those of who may see everything. Each has a
-// copy of what it may see.
+// mostSeats is how many different sets of rights are served at once, besides that of viewers who may see everything.
+// Each set has its own copy of what it may see.
 const mostSeats = 10
 
-// fewer are the bounds of a history that some people see.
+// fewer are the bounds of the history of a seat with limited rights.
 var fewer = bounds{frames: 2000, bytes: 4 << 20, kinds: 5000}
 
-// seats are Servers by what they may show.
+// seats are Servers by the rights that they serve.
 type seats struct {
 	mu    sync.Mutex
-	all   *seat // everything
+	all   *seat // may see everything
 	byKey map[string]*seat
-	turn  int // counts who takes one
+	turn  int // counts calls of take
 }
 
-// seat is a Server for all who may see the same.
+// seat is a Server for all viewers with the same rights.
 type seat struct {
 	server  *Server
 	handler http.Handler
 	stop    func()
-	taken   int // by so many requests
-	last    int // the turn in which it was taken last
+	taken   int // number of requests that use it
+	last    int // the turn in which it was last taken
 }
 
-// take is the seat for somebody's rights; leave it afterwards.
+// take returns the seat for a viewer's rights; call leave afterwards.
 func (x *seats) take(s *Server, r *access.Rights) (*seat, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -67,7 +67,7 @@ func (x *seats) leave(at *seat) {
 	at.taken--
 }
 
-// free takes away the seat that nobody has and that was left alone longest.
+// free removes the least recently used seat of those that no request uses. It reports whether there was one.
 func (x *seats) free() bool {
 	oldest := ""
 	for key, at := range x.byKey {
@@ -83,7 +83,7 @@ func (x *seats) free() bool {
 	return true
 }
 
-// seatFor is a Server that follows a part of what s does.
+// seatFor returns a seat that follows the part of s that the rights allow.
 func (s *Server) seatFor(r *access.Rights) *seat {
 	m, stop := s.o.Model.Mirror(r.Allow)
 	if r.Unasked > 0 {
@@ -97,6 +97,9 @@ func (s *Server) seatFor(r *access.Rights) *seat {
 	sub.life, sub.streams, sub.thinking, sub.decided, sub.asker = s.lifetime(), s.streams, s.thinking, s.decided, s.asker
 	if !r.Decisions {
 		sub.noDecisions = lacking("decisions and savings", "decisionlogs.nodeless.sh")
+	}
+	if !r.Usage {
+		sub.noUsage = lacking("what nodes use", "nodes.metrics.k8s.io")
 	}
 	if !r.Engine {
 		sub.noEngine = lacking("the engine's answers", r.Lacks[0])

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// smaller serves the files of a folder compressed, each of which is made small once, to whoever can read that; the
-// rest is for others.
+// smaller serves the files of a folder compressed to clients that accept gzip, compressing each file once. It passes
+// all other requests to others.
 func smaller(files fs.FS, others http.Handler) http.Handler {
 	var made sync.Map
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -28,14 +28,14 @@ func smaller(files fs.FS, others http.Handler) http.Handler {
 		small, ok := made.Load(name)
 		if !ok {
 			text, err := fs.ReadFile(files, name)
-			if err != nil { // somebody else says how that is answered
+			if err != nil { // others answer with the error
 				others.ServeHTTP(w, r)
 				return
 			}
 			var b bytes.Buffer
 			zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 			_, _ = zip.Write(text)
-			_ = zip.Close() // into memory
+			_ = zip.Close() // cannot fail: it writes to memory
 			small, _ = made.LoadOrStore(name, b.Bytes())
 		}
 		w.Header().Set("Content-Type", kind)

@@ -9,8 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// Files are compressed for whoever can read that, are what they are for everybody else, and those that are not there
-// are not found.
+// Files are compressed for clients that accept it, and sent unchanged to others; missing files are not found.
 func TestFilesAreSmallerForWhoCanReadThat(t *testing.T) {
 	text := "console.log('the same again and again, the same again and again')"
 	files := fstest.MapFS{"main.js": {Data: []byte(text)}, "index.html": {Data: []byte("<p>" + text)}}

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// heartbeat is how often something is sent if nothing happens, so that both ends know that the other is there.
+// heartbeat is how often something is sent when nothing happens, so that both ends know that the other is alive.
 const heartbeat = 15 * time.Second
 
-// framesAtOnce bounds what is prepared for one reader at a time.
+// framesAtOnce bounds the frames prepared for one reader at a time.
 const framesAtOnce = 100
 
-// stream follows the cluster as server-sent events: "state" is everything, "frame" what changed. The ID of each lets
-// a browser go on where it was, after a break of the connection as after a reload (parameter "last"), if that is
-// still known. "decided" says that there is something new among the decisions.
+// stream follows the cluster as server-sent events: "state" is everything, "frame" is what changed, and "decided"
+// says that there are new decisions. The ID of the last event lets a browser resume after a lost connection or a
+// reload (parameter "last"), if that ID is still known.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -84,7 +84,7 @@ func (s *Server) send(out *sender, last *string) (wait <-chan struct{}, more boo
 	return wait, !known || len(frames) == framesAtOnce, err
 }
 
-// sender writes events, compressed if the reader can read that.
+// sender writes events, compressed if the reader accepts gzip.
 type sender struct {
 	w     io.Writer
 	zip   *gzip.Writer // nil = not compressed
@@ -102,10 +102,10 @@ func newSender(w http.ResponseWriter, r *http.Request) *sender {
 	return s
 }
 
-// patience is how long a reader may take for what is sent at once.
+// patience is how long a reader may take to receive what is sent at once.
 const patience = 30 * time.Second
 
-// event sends one; without an ID that before it stays the last. The text has no line breaks: it is JSON.
+// event sends an event. If it has no ID, the previous one remains the last. The text has no line breaks: it is JSON.
 func (s *sender) event(name, id string, text []byte) error {
 	_ = s.under.SetWriteDeadline(time.Now().Add(patience))
 	if id != "" {

@@ -1,6 +1,6 @@
-// Package web serves a view.Model to browsers: a page that follows it and can go back in time, the same without
-// script at /lite, and answers of the engine to why. It only reads, and answers callers with a token alone.
-// docs/adr/0022 says how it follows a cluster.
+// Package web serves a view.Model to browsers: a page that follows the model and can go back in time, the same
+// without scripts at /lite, and the engine's explanations. It is read-only, and serves only callers with a token.
+// docs/adr/0022 describes how it follows a cluster.
 package web
 
 import (
@@ -20,59 +20,63 @@ import (
 
 // Options are what a Server needs.
 type Options struct {
-	Context string // whose cluster it is, in words
+	Context string // which cluster it is, in words
 	Prices  string // where prices come from; "" = none are shown
 	Model   *view.Model
-	// Fill begins to fill the Model, when somebody first asks for something; nil = it is full. What it starts lives as
-	// long as its context, and wait waits until the Model holds what there is. If Fill fails it is called again for the
-	// next who asks.
+	// Fill starts to fill the Model, on the first request; nil = the Model is full. What it starts runs until its
+	// context ends, and wait waits until the Model holds the whole cluster. If Fill fails, the next request calls it
+	// again.
 	Fill func(context.Context) (wait func(context.Context) error, err error)
-	// Engine watches the cluster to answer questions about it, when somebody first asks one; nil = there are no answers.
+	// Engine starts watching the cluster to answer questions about it, on the first question; nil = there are no
+	// answers.
 	Engine func(context.Context) (Engine, error)
-	// Decisions is where the cluster keeps them; nil = it is not known.
+	// Decisions is the cluster's log of decisions; nil = unknown.
 	Decisions Log
-	// Forecast answers what would be if, as what can be written as JSON; nil = nobody does.
+	// Forecast predicts the effects of changes, as a value that can be marshalled to JSON; nil = there are no
+	// forecasts.
 	Forecast func(context.Context, WhatIf) (any, error)
-	// Object reads what is shown of single objects; nil = nothing is.
+	// Object reads single objects; nil = none are shown.
 	Object objects.Read
 	// Hosts reads the hosts of microVMs; nil = none are shown.
 	Hosts ReadHosts
-	// Clusters are those among which the page lets people choose; nil = it shows its own alone, as with a Gate.
+	// Usage reads what nodes use; nil = it is not shown.
+	Usage ReadUsage
+	// Clusters are those that viewers can choose from; nil = the page shows only its own, as with a Gate.
 	Clusters *Clusters
-	// Token is what callers on this machine must send, all of whom see everything: the secret of Link. "" = nobody is
-	// let in.
+	// Token is what callers on this machine must send; all of them see everything. It is the secret in Link. "" = no
+	// one is admitted.
 	Token string
-	// Gate lets people in from elsewhere instead; nil = only callers on this machine.
+	// Gate admits people from elsewhere instead; nil = only callers on this machine.
 	Gate  *Gate
-	Clock clock.Clock // default the real one
+	Clock clock.Clock // defaults to the real one
 }
 
 // Server is the page of one cluster.
 type Server struct {
 	o       Options
 	history *history
-	streams chan struct{} // a value for each that is open
+	streams chan struct{} // holds a value for each open stream
 
 	decided  *decided
-	thinking chan struct{} // a value while a forecast is made
+	thinking chan struct{} // holds a value while a forecast is being made
 	seats    seats
 	fleet    *fleet
 
-	noDecisions, noEngine error       // what those who look lack
-	allow                 *view.Allow // what they may look at; nil = everything
-	lacks                 []string    // the kinds that they may not list in the whole cluster
+	noDecisions, noEngine, noUsage error       // what the viewer lacks
+	allow                          *view.Allow // what the viewer may see; nil = everything
+	lacks                          []string    // the kinds that the viewer may not list in the whole cluster
 
 	mu    sync.Mutex
 	life  context.Context             // of what Fill and Engine start; nil before Run
-	wait  func(context.Context) error // Fill's; nil before it was called
+	wait  func(context.Context) error // returned by Fill; nil before Fill was called
 	full  atomic.Bool
 	asker *asker
 }
 
-// mostStreams are how many pages may follow at once.
+// mostStreams is how many pages may follow at once.
 const mostStreams = 200
 
-// New is a Server that Run makes follow.
+// New returns a Server, which follows its cluster once Run is called.
 func New(o Options) *Server {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -83,8 +87,8 @@ func New(o Options) *Server {
 	return s
 }
 
-// Check says what is wrong with an address for a Server without a Gate. Only loopback addresses are right: without
-// TLS, whoever sees the page's traffic has its token.
+// Check returns an error unless an address is suitable for a Server without a Gate. Only loopback addresses are:
+// without TLS, anyone who sees the page's traffic has its token.
 func Check(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -98,7 +102,7 @@ func Check(address string) error {
 	return nil
 }
 
-// Listen opens an address for a Server, if Check lets it.
+// Listen opens an address for a Server without a Gate, if Check allows it.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := Check(address); err != nil {
 		return nil, err
@@ -151,11 +155,11 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // frameGap is the shortest time between two frames.
 const frameGap = 250 * time.Millisecond
 
-// follow makes frames of changes. It leaves nine tenths of the time to others, however much changes.
+// follow turns changes into frames. It leaves at least nine tenths of the time to others, however much changes.
 func (s *Server) follow(ctx context.Context) {
 	journal := s.o.Model.Journal()
 	next := make(chan struct{}, 1)
-	if s.o.Model.Totals().Rows > 0 { // filled before anybody followed
+	if s.o.Model.Totals().Rows > 0 { // filled before anyone followed
 		journal = s.advance(journal)
 	}
 	for {
@@ -176,9 +180,10 @@ func (s *Server) follow(ctx context.Context) {
 	}
 }
 
-// advance makes one frame. A history with too many kinds begins anew, from a new Journal.
+// advance makes one frame. If the history has too many kinds, or the clock was set back, it resets the history and
+// starts a new Journal.
 func (s *Server) advance(j *view.Journal) *view.Journal {
-	if s.history.full() {
+	if s.history.full() || s.history.ahead(s.o.Clock.Now()) {
 		j = s.o.Model.Journal()
 		s.history.mu.Lock()
 		s.history.reset()
@@ -191,12 +196,13 @@ func (s *Server) advance(j *view.Journal) *view.Journal {
 	return j
 }
 
-// fullWithin is how long somebody waits until the model holds what there is. Then they see what came, and what did not.
+// fullWithin is how long a request waits for the Model to be full. Then it is answered with what has been read, and a
+// note about what has not.
 const fullWithin = 30 * time.Second
 
 var errNotServed = errors.New("the page is not served yet; reload it")
 
-// begin has the model filled.
+// begin starts to fill the Model.
 func (s *Server) begin() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +217,7 @@ func (s *Server) begin() error {
 	return err
 }
 
-// beFull has the model filled and waits for it: who is shown a part of a cluster takes it for the whole.
+// beFull fills the Model and waits until it is full: a viewer would take a part of a cluster for the whole.
 func (s *Server) beFull(ctx context.Context) error {
 	if s.full.Load() || s.o.Fill == nil {
 		return nil
@@ -224,7 +230,7 @@ func (s *Server) beFull(ctx context.Context) error {
 	defer cancel()
 	switch err := s.wait(within); {
 	case ctx.Err() != nil:
-		return ctx.Err() // who asked is gone
+		return ctx.Err() // the caller has gone
 	case err != nil:
 		s.o.Model.Note(source, "not all of the cluster has been read yet: "+err.Error())
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/view/viewtest"
 )
 
-// site is a page of a made-up cluster on which time passes when the test says so.
+// site is a page of a made-up cluster whose clock the test controls.
 type site struct {
 	*testing.T
 	*Server
@@ -42,10 +42,10 @@ func open(t *testing.T, nodes, podsEach int) *site {
 	return s
 }
 
-// storyToken is that of all pages of these tests.
+// storyToken is the token of all pages in these tests.
 const storyToken = "token-of-the-story"
 
-// visitor is the page as somebody with its token sees it.
+// visitor returns the page as seen by a user with its token.
 func (s *site) visitor() http.Handler {
 	h := s.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,14 +54,14 @@ func (s *site) visitor() http.Handler {
 	})
 }
 
-// step makes a frame of what changed, a second after the one before.
+// step makes a frame of the changes, a second after the previous one.
 func (s *site) step(change func()) {
 	change()
 	s.clock.Advance(time.Second + 123*time.Nanosecond)
 	s.journal = s.advance(s.journal)
 }
 
-// message is one to the page.
+// message is a message to the page.
 type message struct {
 	Epoch  string            `json:"e"`
 	Seq    int64             `json:"s"`
@@ -75,7 +75,7 @@ type message struct {
 	id     string
 }
 
-// nodes are messages put together as the page does it: the name of each node by its ID.
+// nodes applies a message as the page does, and returns each node's record by ID.
 func nodes(t *testing.T, into map[uint64]string, m *message) map[uint64]string {
 	t.Helper()
 	if m.event == "state" || into == nil {
@@ -121,7 +121,7 @@ func (s *site) follow(last string) *reader {
 	return r
 }
 
-// next is the next event.
+// next returns the next event.
 func (r *reader) next() *message {
 	r.Helper()
 	m := &message{}
@@ -183,7 +183,8 @@ func TestAReaderGetsEverythingAndThenWhatChanges(t *testing.T) {
 	}
 }
 
-// Whoever was away goes on where they were; whoever was away too long, or was with another process, gets everything.
+// A client that was away continues where it was; one that was away too long, or followed another process, gets
+// everything.
 func TestAReaderWhoWasAwayGoesOn(t *testing.T) {
 	s := open(t, 20, 3)
 	s.step(func() {})
@@ -233,7 +234,7 @@ func equal(a, b map[uint64]string) bool {
 	return true
 }
 
-// What is kept is bounded, and what it begins with stays true.
+// The history is bounded, and its oldest state stays correct.
 func TestHistoryForgetsTheOldestAndStaysTrue(t *testing.T) {
 	s := open(t, 10, 2)
 	s.history.bounds = bounds{frames: 5, bytes: 1 << 20, kinds: 100}
@@ -249,7 +250,7 @@ func TestHistoryForgetsTheOldestAndStaysTrue(t *testing.T) {
 		t.Errorf("%d frames are kept", n)
 	}
 	last := s.history.last()
-	f, then := s.history.at(viewtest.Now) // before all that is kept
+	f, then := s.history.at(viewtest.Now) // earlier than the whole history
 	cordoned := func(nodes map[uint64]*record) (n int) {
 		for _, r := range nodes {
 			if strings.Contains(string(r.json), `"Cordoned"`) {
@@ -258,7 +259,7 @@ func TestHistoryForgetsTheOldestAndStaysTrue(t *testing.T) {
 		}
 		return n
 	}
-	// The base is what was before the oldest frame: the nodes were there, and frames up to its number were done.
+	// The base is the state before the oldest frame: the nodes existed, and frames up to its number were applied.
 	if f.seq != last.seq-5 || cordoned(then) != int(f.seq)-1 {
 		t.Errorf("the oldest is frame %d with %d cordoned nodes", f.seq, cordoned(then))
 	}
@@ -319,7 +320,43 @@ func TestKindsThatAreTooManyBeginAnew(t *testing.T) {
 	}
 }
 
-// The order of a node's letters is that of its pods' list.
+// shifted is a clock that is set back by some time.
+type shifted struct {
+	clock.Clock
+	by time.Duration
+}
+
+func (c *shifted) Now() time.Time { return c.Clock.Now().Add(-c.by) }
+
+// If the clock is set back a little, the timeline stands still; if by more, it starts anew. What is shown is
+// complete.
+func TestAClockThatIsSetBack(t *testing.T) {
+	s := open(t, 6, 1)
+	c := &shifted{Clock: s.clock}
+	s.o.Clock = c
+	s.step(func() {})
+	s.step(func() { s.model.DeletePod(s.pods[0].UID) })
+	epoch, at := s.history.epoch, s.history.last().at
+	c.by = 30 * time.Second
+	s.step(func() { s.model.DeletePod(s.pods[1].UID) })
+	if now := s.history.last().at; !now.Equal(at) || s.history.epoch != epoch {
+		t.Errorf("half a minute back: from %v to %v, epoch %s → %s", at, now, epoch, s.history.epoch)
+	}
+	c.by = 2 * time.Hour
+	s.step(func() { s.model.DeletePod(s.pods[2].UID) })
+	if now := s.history.last().at; !now.Before(at.Add(-time.Hour)) || s.history.epoch == epoch ||
+		len(s.history.frames) != 1 || len(s.history.now) != 6 {
+		t.Errorf("two hours back: %v, epoch %s, %d frames, %d nodes", now, s.history.epoch, len(s.history.frames),
+			len(s.history.now))
+	}
+	c.by = -48 * time.Hour
+	s.step(func() { s.model.DeletePod(s.pods[3].UID) })
+	if m := s.follow("").next(); m.event != "state" || len(m.Set) != 6 || m.Totals.Bound != 2 {
+		t.Errorf("two days on: %s of %d nodes, totals %+v", m.event, len(m.Set), m.Totals)
+	}
+}
+
+// A node's letters are in the order of its list of pods.
 func TestLettersAreInTheOrderOfThePods(t *testing.T) {
 	s := open(t, 1, 12)
 	s.step(func() {

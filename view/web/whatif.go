@@ -12,12 +12,12 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
-// WhatIf is a question: what would become of the cluster with these changes. They are as those of nodeless plan.
+// WhatIf is a question: what would become of the cluster with these changes? Its fields are as in nodeless plan.
 type WhatIf struct {
 	Manifests string   `json:"manifests"` // YAML or JSON, documents one after the other
 	Deletes   []string `json:"deletes"`   // such as nodepool/old
 	Scales    []string `json:"scales"`    // such as deployment/shop/web=50
-	Namespace string   `json:"namespace"` // of what does not say one itself
+	Namespace string   `json:"namespace"` // of objects that name none
 }
 
 // Bounds of a question.
@@ -38,7 +38,7 @@ var (
 	}
 	errNothing = failure{
 		http.StatusBadRequest,
-		errors.New("nothing is to be changed: paste a manifest, or name what goes or grows"),
+		errors.New("nothing is to be changed: paste a manifest, or name objects to delete or scale"),
 	}
 )
 
@@ -72,8 +72,8 @@ func readWhatIf(w http.ResponseWriter, r *http.Request) (q WhatIf, err error) {
 	return q, nil
 }
 
-// whatIf answers a question, one at a time: each takes a core, and memory for the cluster, for a while. Nothing is
-// written to the cluster.
+// whatIf answers a question, one at a time: each takes a core, and memory for the whole cluster, for a while. It
+// writes nothing to the cluster.
 func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine

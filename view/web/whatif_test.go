@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// post asks what would be if.
+// post sends a what-if question.
 func (s *site) post(body, kind, site string) (int, string) {
 	s.Helper()
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/api/whatif", strings.NewReader(body))

@@ -1,6 +1,6 @@
 // Package v1alpha1 holds the kind CNINode of EKS's VPC resource controller, group vpcresources.k8s.aws. The fields are
 // those that AWS documents (amazon-vpc-resource-controller-k8s, README.md); the definition is Nodeless's own. On EKS
-// the control plane brings it.
+// the control plane installs it.
 //
 // +kubebuilder:object:generate=true
 // +groupName=vpcresources.k8s.aws
@@ -18,8 +18,8 @@ const (
 	CustomNetworking      = "CustomNetworking"      // its value is the name of the node's ENIConfig
 )
 
-// CNINode says which features of a node's network the VPC resource controller provides. It has the node's name and goes
-// with it.
+// CNINode lists the features of a node's network that the VPC resource controller provides. It has the node's name and
+// is deleted with the node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=cninodes,scope=Cluster,shortName=cnd
@@ -34,17 +34,20 @@ type CNINode struct {
 
 // CNINodeSpec lists the features.
 type CNINodeSpec struct {
+	// Features are the features that the VPC resource controller provides.
 	// +optional
 	Features []Feature `json:"features,omitempty"`
-	// Tags are those of the interfaces that the VPC resource controller makes for the node.
+	// Tags are put on the network interfaces that the VPC resource controller creates for the node.
 	// +optional
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
-// Feature is one ability of a node's network.
+// Feature is a feature of a node's network.
 type Feature struct {
+	// Name is SecurityGroupsForPods or CustomNetworking.
 	// +optional
 	Name string `json:"name,omitempty"`
+	// Value of CustomNetworking is the name of the node's ENIConfig.
 	// +optional
 	Value string `json:"value,omitempty"`
 }

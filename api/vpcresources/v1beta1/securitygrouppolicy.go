@@ -1,6 +1,6 @@
 // Package v1beta1 holds the kind SecurityGroupPolicy of EKS's VPC resource controller, group vpcresources.k8s.aws. The
 // fields are those that AWS documents (Amazon EKS user guide, "Use a security group policy for an Amazon EKS Pod"); the
-// definition is Nodeless's own. On EKS the control plane brings it.
+// definition is Nodeless's own. On EKS the control plane installs it.
 //
 // +kubebuilder:object:generate=true
 // +groupName=vpcresources.k8s.aws
@@ -20,10 +20,13 @@ import (
 // GroupVersion is the group and version of SecurityGroupPolicy.
 var GroupVersion = schema.GroupVersion{Group: "vpcresources.k8s.aws", Version: "v1beta1"}
 
-// PodENI is the extended resource of which pods in security groups of their own ask for one: a branch interface.
+// PodENI is the extended resource for branch network interfaces. A pod with its own security groups requests one.
 const PodENI = "vpc.amazonaws.com/pod-eni"
 
-// SecurityGroupPolicy says in which security groups the pods of its namespace are that it selects.
+// PrivateIPv4Address is the extended resource for pod addresses on Windows. A Windows pod requests one.
+const PrivateIPv4Address = "vpc.amazonaws.com/PrivateIPv4Address"
+
+// SecurityGroupPolicy assigns security groups to the pods that it selects in its namespace.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=securitygrouppolicies,shortName=sgp
@@ -36,22 +39,24 @@ type SecurityGroupPolicy struct {
 	Spec SecurityGroupPolicySpec `json:"spec"`
 }
 
-// SecurityGroupPolicySpec selects pods by their labels, by those of their service accounts, or by both.
+// SecurityGroupPolicySpec selects pods by their labels, by the labels of their service accounts, or by both.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.podSelector) || has(self.serviceAccountSelector)",message="give podSelector or serviceAccountSelector: without either the policy selects no pod"
 type SecurityGroupPolicySpec struct {
-	// PodSelector selects pods by their labels; {} selects all of the namespace.
+	// PodSelector selects pods by their labels; {} selects all pods of the namespace.
 	// +optional
 	PodSelector *metav1.LabelSelector `json:"podSelector,omitempty"`
-	// ServiceAccountSelector selects the pods of service accounts by these accounts' labels.
+	// ServiceAccountSelector selects pods by the labels of their service accounts.
 	// +optional
 	ServiceAccountSelector *metav1.LabelSelector `json:"serviceAccountSelector,omitempty"`
+	// SecurityGroups are the security groups of the selected pods.
 	// +required
 	SecurityGroups GroupIDs `json:"securityGroups"`
 }
 
-// GroupIDs are security groups of EC2.
+// GroupIDs lists security groups of EC2.
 type GroupIDs struct {
+	// Groups are the IDs of the security groups.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +required
@@ -74,8 +79,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return nil
 }
 
-// GroupsOf returns the security groups of a pod with these labels, whose service account has those: of all policies
-// that select it, each group once, in the order of the policies. A selector that cannot be understood selects nothing.
+// GroupsOf returns the security groups of a pod, given the labels of the pod and of its service account: the groups of
+// all policies that select it, each group once, in the order of the policies. An invalid selector selects nothing.
 func GroupsOf(policies []SecurityGroupPolicy, pod, account map[string]string) (groups []string) {
 	seen := map[string]bool{}
 	for i := range policies {
@@ -93,15 +98,20 @@ func GroupsOf(policies []SecurityGroupPolicy, pod, account map[string]string) (g
 	return groups
 }
 
-// AsksForBranch reports whether a pod is to have an interface of its own.
-func AsksForBranch(pod *corev1.Pod) bool {
+// AsksForBranch reports whether a pod requests a branch interface.
+func AsksForBranch(pod *corev1.Pod) bool { return asksFor(pod, PodENI) }
+
+// AsksForAddress reports whether a pod requests an address on a Windows node.
+func AsksForAddress(pod *corev1.Pod) bool { return asksFor(pod, PrivateIPv4Address) }
+
+func asksFor(pod *corev1.Pod, resource corev1.ResourceName) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		q := c.Resources.Requests[PodENI]
+		q := c.Resources.Requests[resource]
 		return q.Sign() > 0
 	})
 }
 
-// selects reports whether a selector that may be missing selects labels.
+// selects reports whether a selector matches labels. A nil selector matches all.
 func selects(selector *metav1.LabelSelector, of map[string]string) bool {
 	if selector == nil {
 		return true

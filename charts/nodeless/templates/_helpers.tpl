@@ -1,4 +1,4 @@
-{{/* The chart's name, and the release's full name: that of all objects. */}}
+{{/* The chart's name, and the release's full name, which is the name of the objects. */}}
 {{- define "nodeless.name" -}}
 {{ .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" }}
 {{- end }}
@@ -15,7 +15,7 @@ app.kubernetes.io/name: {{ include "nodeless.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* The metadata of an object: call it with (list . NAME), or with (list . NAME NAMESPACE), indented by 2. */}}
+{{/* The metadata of an object. Call it with (list . NAME) or (list . NAME NAMESPACE), and indent it by 2. */}}
 {{- define "nodeless.metadata" -}}
 {{- $root := first . -}}
 name: {{ index . 1 }}
@@ -52,7 +52,7 @@ annotations:
 {{ .Values.leaderElection.namespace | default .Release.Namespace }}
 {{- end }}
 
-{{/* Whether the values name Karpenter's image: then they are a file of Karpenter's chart. */}}
+{{/* "true" if the values name Karpenter's image, as values files of Karpenter's chart do. */}}
 {{- define "nodeless.karpenterImage" -}}
 {{- if regexMatch "(^|/)karpenter/controller$" .Values.controller.image.repository }}true{{ end }}
 {{- end }}
@@ -64,7 +64,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* Settings and the variables of the environment that carry them: those of Karpenter under its names. */}}
+{{/* The settings and their environment variables. Karpenter's settings keep Karpenter's names. */}}
 {{- define "nodeless.variables" -}}
 clusterName: CLUSTER_NAME
 clusterEndpoint: CLUSTER_ENDPOINT
@@ -139,7 +139,7 @@ subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 {{- end }}
 {{- end }}
 
-{{/* The affinity, in which terms about pods that name no pods are about the controller's. */}}
+{{/* The affinity. Pod affinity terms without a labelSelector get one that selects the controller's pods. */}}
 {{- define "nodeless.affinity" -}}
 {{- $own := dict "matchLabels" (include "nodeless.selector" . | fromYaml) }}
 {{- $affinity := deepCopy .Values.affinity }}

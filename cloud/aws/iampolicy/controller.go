@@ -2,7 +2,7 @@ package iampolicy
 
 import "slices"
 
-// Tags by which the controller's resources are told from others (the provider's tags.go).
+// Tags that identify the controller's resources (the provider's tags.go).
 const (
 	classTag       = "karpenter.k8s.aws/ec2nodeclass"
 	clusterNameTag = "eks:eks-cluster-name"
@@ -12,7 +12,7 @@ const (
 
 func (s Scope) ownedTag() string { return "kubernetes.io/cluster/" + s.Cluster }
 
-// created are the conditions of what the call itself tags as the cluster's.
+// created are the conditions for resources that the call itself tags as the cluster's.
 func (s Scope) created() Conditions {
 	return Conditions{
 		"StringEquals": {
@@ -23,7 +23,7 @@ func (s Scope) created() Conditions {
 	}
 }
 
-// owned are the conditions of what is tagged as the cluster's.
+// owned are the conditions for resources that are tagged as the cluster's.
 func (s Scope) owned() Conditions {
 	return Conditions{
 		"StringEquals": {"aws:ResourceTag/" + s.ownedTag(): {"owned"}},
@@ -31,7 +31,7 @@ func (s Scope) owned() Conditions {
 	}
 }
 
-// with returns the conditions with another.
+// with adds a condition to c and returns c.
 func (c Conditions) with(operator, key string, values ...string) Conditions {
 	if c[operator] == nil {
 		c[operator] = map[string][]string{}
@@ -49,7 +49,7 @@ func (s Scope) Controller() Document {
 	return document(statements...)
 }
 
-// launching are the statements with which instances come and go.
+// launching are the statements for launching and removing instances.
 func (s Scope) launching() []Statement {
 	launch := []string{"ec2:CreateFleet", "ec2:RunInstances"}
 	made := s.ec2("fleet", "instance", "volume", "network-interface", "spot-instances-request", "launch-template")
@@ -57,7 +57,7 @@ func (s Scope) launching() []Statement {
 		allow("LaunchWithWhatIsThere", launch, append(
 			[]string{
 				s.arn("ec2", "", "image/*"), s.arn("ec2", "", "snapshot/*"),
-				// Other accounts share theirs.
+				// Other accounts may share theirs.
 				s.arn("ec2", "*", "capacity-reservation/*"), s.arn("ec2", "*", "placement-group/*"),
 			}, s.ec2("security-group", "subnet")...), nil),
 		allow("LaunchFromOwnTemplates", launch, s.ec2("launch-template"), s.owned()),
@@ -71,7 +71,7 @@ func (s Scope) launching() []Statement {
 	}
 }
 
-// reading are the statements that change nothing. EC2 and the price list know no resources for these actions.
+// reading are the statements that change nothing. EC2 and the price list define no resources for these actions.
 func (s Scope) reading() []Statement {
 	return []Statement{
 		allow("ReadRegion", []string{
@@ -109,8 +109,8 @@ func (s Scope) profiles() []Statement {
 	}
 }
 
-// nodeGroups are the statements about the Auto Scaling groups of NodeGroups: those tagged for Cluster Autoscaler, whose
-// documentation asks for the same tag.
+// nodeGroups are the statements about the Auto Scaling groups of NodeGroups: those tagged for Cluster Autoscaler,
+// whose documentation requires the same tag.
 func (s Scope) nodeGroups() []Statement {
 	return []Statement{
 		allow("ReadGroups", []string{

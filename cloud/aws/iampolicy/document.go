@@ -1,9 +1,9 @@
-// Package iampolicy holds the permissions in AWS that the controller needs, and no more, as data: its policy, who may
-// assume its role, the role of nodes, the interruption queue and the rules that feed it. All forms in which they are
-// printed derive from the same documents, and the simulated region enforces them in tests.
+// Package iampolicy holds the AWS permissions that the controller needs, and no more, as data: its policy, who may
+// assume its role, the role of nodes, the interruption queue and the rules that feed it. All printed forms derive
+// from the same documents, and the simulated region enforces them in tests.
 //
 // The scoping by cluster tags follows Karpenter's CloudFormation template
-// (karpenter.sh/docs/reference/cloudformation, read 2026-11-26), so that whoever reviewed that one finds his way.
+// (karpenter.sh/docs/reference/cloudformation, read 2026-11-26), so that reviewers of that template find it familiar.
 package iampolicy
 
 // Document is an IAM policy.
@@ -22,7 +22,7 @@ type Statement struct {
 	Condition Conditions `json:",omitempty"`
 }
 
-// Conditions are values by key by operator.
+// Conditions maps operators to keys to values.
 type Conditions map[string]map[string][]string
 
 // document returns a policy with statements.

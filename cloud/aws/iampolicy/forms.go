@@ -30,7 +30,7 @@ type Queue struct {
 	Rules  []Rule   `json:"rules"`
 }
 
-// retention is how long the queue keeps a message, in seconds: a notice that is older than that is of no use.
+// retention is how long the queue keeps a message, in seconds: older notices are useless.
 const retention = 300
 
 // Bundle returns everything that the controller of a complete scope needs.
@@ -42,7 +42,7 @@ func (s Scope) Bundle() Bundle {
 	}
 }
 
-// JSON writes a document or a bundle as people read it.
+// JSON formats a document or a bundle for people to read.
 func JSON(v any) ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -60,7 +60,7 @@ type resource struct {
 	Properties map[string]any
 }
 
-// CloudFormation returns the bundle as a template, which `aws cloudformation deploy` takes with
+// CloudFormation returns the bundle as a template for `aws cloudformation deploy`, which must be called with
 // --capabilities CAPABILITY_NAMED_IAM.
 func (s Scope) CloudFormation() ([]byte, error) {
 	b := s.Bundle()
@@ -134,7 +134,7 @@ func (s Scope) resources(w *configuration) {
 	}
 }
 
-// reference is an expression of HCL that is no text.
+// reference is an HCL expression that is not a string.
 type reference string
 
 // configuration writes resources of a Terraform configuration.
@@ -143,8 +143,8 @@ type configuration struct {
 	err  error
 }
 
-// block writes a resource with pairs of names and values. What is neither text, number, truth nor reference becomes
-// JSON text.
+// block writes a resource with pairs of names and values. A value other than a string, number, boolean or reference
+// becomes JSON text.
 func (w *configuration) block(kind, name string, pairs ...any) {
 	width := 0
 	for pair := range slices.Chunk(pairs, 2) {
@@ -166,7 +166,7 @@ func (w *configuration) expression(value any) string {
 		w.err = err
 		return "null"
 	}
-	// HCL takes JSON for an expression, but for what begins a template in it.
+	// HCL accepts JSON as an expression, except that some characters begin a template in it.
 	escaped := strings.NewReplacer("${", "$${", "%{", "%%{").Replace(strings.TrimSpace(string(text)))
 	switch value.(type) {
 	case string, int, bool:

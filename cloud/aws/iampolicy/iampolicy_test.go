@@ -25,7 +25,7 @@ func prod(t *testing.T, change func(*Scope)) Scope {
 	return s
 }
 
-// plain is what JSON has of a value.
+// plain returns a value as decoded from its JSON.
 func plain(t *testing.T, v any) any {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -44,7 +44,7 @@ func parsed(t *testing.T, text string) any {
 	return out
 }
 
-// What may change or pass something is tied to the cluster: by its tags or by a name.
+// Statements that change or pass something are limited to the cluster: by its tags or by a name.
 func TestWhatChangesAnythingIsTiedToTheCluster(t *testing.T) {
 	for _, s := range prod(t, func(*Scope) {}).Controller().Statement {
 		tied := strings.Contains(strings.Join(s.Resource, " "), "prod")
@@ -65,7 +65,8 @@ func TestWhatChangesAnythingIsTiedToTheCluster(t *testing.T) {
 	}
 }
 
-// IAM takes 10,240 characters of inline policies for a role, without white space (IAM user guide, "IAM and STS quotas").
+// IAM allows 10,240 characters of inline policies for a role, without white space (IAM user guide, "IAM and STS
+// quotas").
 func TestThePolicyFitsIntoARole(t *testing.T) {
 	s := prod(t, func(s *Scope) {
 		s.Cluster = strings.Repeat("x", 80)
@@ -114,6 +115,8 @@ func TestBadScopesNameTheFlag(t *testing.T) {
 		`--controller-role "Nodeless`:    func(s *Scope) { s.Cluster = strings.Repeat("x", 60); s.NodeRole = "n" },
 		`--interruption-queue "q.fifo"`:  func(s *Scope) { s.Queue = "q.fifo" },
 		`--oidc-issuer "a b"`:            func(s *Scope) { s.OIDCIssuer = "a b" },
+		`--service-account "xxx`:         func(s *Scope) { s.ServiceAccount = strings.Repeat("x", 254) },
+		`--service-account "a_b"`:        func(s *Scope) { s.Namespace = "a_b" },
 	} {
 		s := Scope{Cluster: "prod", Region: "us-west-2", Account: "123456789012"}
 		change(&s)
@@ -158,7 +161,7 @@ func TestCloudFormationHasTheSameDocuments(t *testing.T) {
 	}
 }
 
-// documentsOf are the texts in blocks, as type.name.attribute.
+// documentsOf returns the strings in blocks, by type.name.attribute.
 func documentsOf(blocks []*hclsyntax.Block, ctx *hcl.EvalContext) map[string]string {
 	documents := map[string]string{}
 	for _, block := range blocks {

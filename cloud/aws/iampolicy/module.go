@@ -2,8 +2,8 @@ package iampolicy
 
 import "strings"
 
-// Module returns iam.tf of the module in deploy/terraform: what Terraform returns, for the cluster and the names that
-// the module's variables say.
+// Module returns iam.tf of the module in deploy/terraform: the resources that Terraform returns, with the cluster and
+// the names given by the module's variables.
 func Module() ([]byte, error) {
 	s := Scope{
 		Cluster: "<cluster>", Region: "<region>", Account: "<account>", Partition: "<partition>", Queue: "<queue>",

@@ -16,7 +16,7 @@ import (
 
 const module = "../../../deploy/terraform"
 
-// moduleFiles are the module's files as one body of blocks.
+// moduleFiles returns the blocks of all of the module's files.
 func moduleFiles(t *testing.T) (blocks []*hclsyntax.Block) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(module, "*.tf"))
@@ -47,7 +47,7 @@ func TestTheModuleIsGenerated(t *testing.T) {
 	}
 }
 
-// With the variables of a cluster, the module's documents are those of "nodeless iam".
+// With the variables of a cluster, the module's documents equal those of "nodeless iam".
 func TestTheModuleHasTheSameDocuments(t *testing.T) {
 	for _, region := range []string{"us-west-2", "cn-north-1"} {
 		s := prod(t, func(s *Scope) { s.Region, s.NodeGroups = region, false })
@@ -115,7 +115,7 @@ func TestTheModuleHasTheSameDocuments(t *testing.T) {
 	}
 }
 
-// The call in the documents gives variables that there are, and all that have no default.
+// The documented call sets only variables that exist, and every variable without a default.
 func TestTheModuleIsCalledAsDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/how-do-i-run-it-on-my-cluster.md")
 	if err != nil {
@@ -143,7 +143,7 @@ func TestTheModuleIsCalledAsDocumented(t *testing.T) {
 	}
 }
 
-// Everything that the module refers to is there.
+// Everything that the module refers to exists.
 func TestTheModuleRefersToWhatItHas(t *testing.T) {
 	has := map[string]bool{}
 	blocks := moduleFiles(t)

@@ -30,8 +30,8 @@ func (s Scope) NodeTrust() Document {
 	})
 }
 
-// NodePolicies returns the managed policies of the role of nodes (EKS user guide, "Amazon EKS node IAM role", with the
-// policy of Systems Manager, as Karpenter's template has it).
+// NodePolicies returns the managed policies of the role of nodes (EKS user guide, "Amazon EKS node IAM role", plus
+// the policy of Systems Manager, as in Karpenter's template).
 func (s Scope) NodePolicies() []string {
 	var out []string
 	for _, name := range []string{
@@ -43,7 +43,7 @@ func (s Scope) NodePolicies() []string {
 	return out
 }
 
-// QueuePolicy returns the policy of the interruption queue: EventBridge may send to it, and nobody without TLS.
+// QueuePolicy returns the policy of the interruption queue: EventBridge may send to it, and TLS is required.
 func (s Scope) QueuePolicy() Document {
 	queue := []string{s.arn("sqs", s.Account, s.Queue)}
 	return document(
@@ -65,7 +65,7 @@ type Rule struct {
 	Pattern EventPattern `json:"pattern"`
 }
 
-// EventPattern chooses events by where they come from and what they are.
+// EventPattern selects events by source and type.
 type EventPattern struct {
 	Source     []string `json:"source"`
 	DetailType []string `json:"detail-type"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Scope is the cluster for whose controller permissions are.
+// Scope is the cluster whose controller gets the permissions.
 type Scope struct {
 	Cluster   string
 	Region    string
@@ -20,7 +20,7 @@ type Scope struct {
 	Namespace, ServiceAccount string
 	// OIDCIssuer is the cluster's issuer of service account tokens, for IRSA; "" means Pod Identity alone.
 	OIDCIssuer string
-	// NodeGroups adds what the controller does with Auto Scaling groups.
+	// NodeGroups adds the permissions for Auto Scaling groups.
 	NodeGroups bool
 }
 
@@ -30,11 +30,14 @@ var (
 	accountID   = regexp.MustCompile(`^[0-9]{12}$`)
 	queueName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`) // SQS API reference, CreateQueue
 	roleName    = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{1,64}$`)
-	objectName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+	objectName  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 	issuer      = regexp.MustCompile(`^[a-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9/_.-]+)?$`)
 )
 
-// Complete returns the scope with its defaults filled in, or what is wrong with it, by the names of the flags.
+// longestName is the limit for names of Kubernetes objects; those of IAM and SQS are lower.
+const longestName = 253
+
+// Complete returns the scope with its defaults filled in, or an error that names the flag with the invalid value.
 func (s Scope) Complete() (Scope, error) {
 	fill := func(field *string, value string) {
 		if *field == "" {
@@ -62,7 +65,7 @@ func (s Scope) Complete() (Scope, error) {
 		{"--service-account", s.Namespace, "namespace/name", objectName},
 		{"--service-account", s.ServiceAccount, "namespace/name", objectName},
 	} {
-		if !f.form.MatchString(f.value) {
+		if len(f.value) > longestName || !f.form.MatchString(f.value) {
 			return s, fmt.Errorf("%s %q: give %s", f.flag, f.value, f.want)
 		}
 	}
@@ -89,7 +92,7 @@ func (s Scope) arn(service, account, resource string) string {
 	return "arn:" + s.Partition + ":" + service + ":" + s.Region + ":" + account + ":" + resource
 }
 
-// ec2 returns the ARNs of all resources of kinds in the account.
+// ec2 returns the ARNs of all of the account's resources of these kinds.
 func (s Scope) ec2(kinds ...string) []string {
 	var out []string
 	for _, kind := range kinds {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/controller/automode"
 )
 
-// A NodeClass of EKS Auto Mode is ready, unless something that it names does not exist: one condition says in which of
-// its fields.
+// A NodeClass of EKS Auto Mode is ready unless an object that it names does not exist: a condition then names the
+// field.
 func TestANodeClassIsReadyOrSaysWhatDoesNotExist(t *testing.T) {
 	p := newPlace(t)
 	for condition, test := range map[string]struct {

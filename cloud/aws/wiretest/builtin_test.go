@@ -13,9 +13,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// What the built-in catalogue says without a call is what the provider finds out over the wire: the same types,
-// labels, room, zones and on-demand prices. Spot prices move; the bandwidth of a type the simulated EC2 does not
-// tell.
+// The built-in catalogue equals what the provider reads over the wire: the same types, labels, capacity, zones and
+// on-demand prices. Spot prices change, and the simulated EC2 does not report a type's bandwidth.
 func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
@@ -58,7 +57,7 @@ func labels(it *model.InstanceType) string {
 		func(r model.Requirement) bool { return r.Key == ec2v1.LabelInstanceNetworkBandwidth }).String()
 }
 
-// A class that nobody resolved may use every zone; one that is wrong offers nothing.
+// An unresolved class may use every zone; an invalid one offers nothing.
 func TestTheBuiltInCatalogueNeedsNobodyToResolveTheClass(t *testing.T) {
 	p := newPlace(t)
 	fresh := p.classes["default"].DeepCopy()

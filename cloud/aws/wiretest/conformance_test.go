@@ -1,5 +1,5 @@
-// Package wiretest proves cloud/aws over HTTP: the real SDK and AWS's protocols against the simulated region. It is a
-// package of its own so that the provider's tests do not need the simulation.
+// Package wiretest tests cloud/aws over HTTP: the real SDK and AWS's protocols against the simulated region. It is a
+// separate package so that the provider's tests do not need the simulation.
 package wiretest
 
 import (
@@ -53,7 +53,7 @@ func start(t *testing.T) cloudtest.Cloud {
 	}
 }
 
-// place is a fresh us-west-2 on virtual time behind its HTTP face, and the classes of a cluster: default, which is
+// place is a fresh us-west-2 on virtual time behind its HTTP API, and the classes of a cluster: default, which is
 // resolved, and raw, which is not.
 type place struct {
 	region  *region.Region
@@ -72,7 +72,7 @@ func newPlaceWith(t testing.TB, change func(*region.Config)) *place {
 	}
 	config := region.Config{
 		Name: "us-west-2", Dir: t.TempDir(), Seed: 1, Clock: p.clock, Discovery: "demo",
-		Throttle: map[string]region.Bucket{}, // No limits: the stories do not wait for tokens on virtual time.
+		Throttle: map[string]region.Bucket{}, // no limits: the tests do not wait for tokens on virtual time
 	}
 	change(&config)
 	var err error
@@ -88,7 +88,7 @@ func newPlaceWith(t testing.TB, change func(*region.Config)) *place {
 	return p
 }
 
-// connect makes a provider that knows nothing from before.
+// connect returns a provider with empty caches.
 func (p *place) connect(t testing.TB) *aws.Provider {
 	t.Helper()
 	return p.connectWith(t, func(*aws.Options) {})
@@ -121,11 +121,11 @@ func (p *place) resolve(t testing.TB, name string) {
 	if ready := p.classes[name].StatusConditions().Root(); !ready.IsTrue() {
 		t.Fatalf("class is not ready: %s", ready.Message)
 	}
-	// As the API server would: without a version the provider has to look closer at the class each time.
+	// As the API server does: without a resource version the provider compares the class itself each time.
 	p.classes[name].ResourceVersion = "1"
 }
 
-// class selects what the region is furnished with.
+// class returns a class that selects the region's default resources.
 func class(name string) *ec2v1.EC2NodeClass {
 	c := &ec2v1.EC2NodeClass{}
 	c.Name = name

@@ -17,7 +17,8 @@ import (
 
 var workers = cloud.ClassRef{Group: "nodeless.sh", Kind: "NodeGroup", Name: "workers"}
 
-// grouped is a region with the Auto Scaling group workers, of m5.large in one zone, two at most, and a NodeGroup for it.
+// grouped is a region with the Auto Scaling group workers, of at most two m5.large in one zone, and a NodeGroup for
+// it.
 type grouped struct{ *place }
 
 func newGrouped(t *testing.T, change func(*region.GroupSettings), tags ...region.GroupTag) grouped {
@@ -49,7 +50,7 @@ func newGrouped(t *testing.T, change func(*region.GroupSettings), tags ...region
 	return p
 }
 
-// read resolves the NodeGroup, and returns its status.
+// read resolves the NodeGroup and returns its status.
 func (p grouped) read(t *testing.T, provider *aws.Provider) v1alpha1.NodeGroupStatus {
 	t.Helper()
 	if err := provider.Resolve(t.Context(), p.classes["workers"]); err != nil {
@@ -60,7 +61,7 @@ func (p grouped) read(t *testing.T, provider *aws.Provider) v1alpha1.NodeGroupSt
 
 func (p grouped) desired() int { return p.region.AutoScalingGroups()[0].Desired }
 
-// during lets the region's time pass while something is done.
+// during advances the region's time while do runs.
 func (p grouped) during(do func()) {
 	done := make(chan struct{})
 	go func() { defer close(done); do() }()
@@ -74,7 +75,7 @@ func (p grouped) during(do func()) {
 	}
 }
 
-// launch launches for a claim.
+// launch launches an instance for a claim.
 func (p grouped) launch(ctx context.Context, provider *aws.Provider, claim string) (out cloud.LaunchResult, err error) {
 	req := requestFor(claim, "workers")
 	req.Class = workers
@@ -82,7 +83,46 @@ func (p grouped) launch(ctx context.Context, provider *aws.Provider, claim strin
 	return out, err
 }
 
-// A group is its launch template and its tags.
+// begin launches an instance for a claim in the background.
+func (p grouped) begin(ctx context.Context, provider *aws.Provider, claim string) <-chan error {
+	ended := make(chan error, 1)
+	req := requestFor(claim, "workers")
+	req.Class = workers
+	go func() {
+		_, err := provider.Launch(ctx, req)
+		ended <- err
+	}()
+	return ended
+}
+
+// interrupt cancels a claim's launch when it has raised the size of the empty group and waits.
+func (p grouped) interrupt(t *testing.T, provider *aws.Provider, claim string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := p.begin(ctx, provider, claim)
+	for p.desired() == 0 { // time stands still: no instance launches
+		runtime.Gosched()
+	}
+	for before := p.looks(); p.looks() == before; { // it waits for the instance
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-ended; err == nil {
+		t.Fatal("the interrupted launch succeeded")
+	}
+}
+
+// looks returns how many times the group was described.
+func (p grouped) looks() (n int) {
+	for _, c := range p.region.Calls() {
+		if c.API == "DescribeAutoScalingGroups" {
+			n++
+		}
+	}
+	return n
+}
+
+// A group's offer follows from its launch template and its tags.
 func TestWhatANodeGroupOffers(t *testing.T) {
 	const tag = "k8s.io/cluster-autoscaler/node-template/"
 	p := newGrouped(t, func(s *region.GroupSettings) { s.Min, s.Desired = 1, 1 },
@@ -101,7 +141,7 @@ func TestWhatANodeGroupOffers(t *testing.T) {
 	}
 }
 
-// Of several types pods get what the smallest has: Auto Scaling chooses.
+// A group of several types offers the capacity of the smallest: Auto Scaling chooses the type.
 func TestAGroupOfSeveralTypesHasTheRoomOfTheSmallest(t *testing.T) {
 	p := newGrouped(t, func(s *region.GroupSettings) {
 		s.Launch = region.GroupLaunch{Mixed: &region.MixedInstances{
@@ -122,7 +162,8 @@ func TestAGroupOfSeveralTypesHasTheRoomOfTheSmallest(t *testing.T) {
 	}
 }
 
-// A launch raises the size by one, an end lowers it; below the minimum Auto Scaling replaces the instance.
+// A launch raises the desired size by one, a termination lowers it; below the minimum Auto Scaling replaces the
+// instance.
 func TestAGroupGrowsAndShrinksByItsClaims(t *testing.T) {
 	p := newGrouped(t, nil)
 	provider := p.connect(t)
@@ -165,40 +206,13 @@ func TestAGroupGrowsAndShrinksByItsClaims(t *testing.T) {
 	}
 }
 
-// A process that ends between raising the size and marking the instance raises it once.
+// A process that ends between raising the size and tagging the instance raises it only once.
 func TestAnInterruptedLaunchOrdersOnce(t *testing.T) {
 	p := newGrouped(t, nil)
-	req := requestFor("one", "workers")
-	req.Class = workers
-	begin := func(ctx context.Context) chan error {
-		ended := make(chan error, 1)
-		provider := p.connect(t)
-		go func() {
-			_, err := provider.Launch(ctx, req)
-			ended <- err
-		}()
-		return ended
-	}
-	looks := func() (n int) {
-		for _, c := range p.region.Calls() {
-			if c.API == "DescribeAutoScalingGroups" {
-				n++
-			}
-		}
-		return n
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	first := begin(ctx)
-	for p.desired() == 0 { // time stands still: no instance comes
-		runtime.Gosched()
-	}
-	cancel()
-	if err := <-first; err == nil {
-		t.Fatal("the interrupted launch succeeded")
-	}
-	before := looks()
-	second := begin(t.Context())
-	for looks() < before+2 { // it has seen that an instance is on the way
+	p.interrupt(t, p.connect(t), "one")
+	before := p.looks()
+	second := p.begin(t.Context(), p.connect(t), "one")
+	for p.looks() < before+2 { // it has seen the instance in flight
 		runtime.Gosched()
 	}
 	if p.desired() != 1 {
@@ -211,7 +225,21 @@ func TestAnInterruptedLaunchOrdersOnce(t *testing.T) {
 	})
 }
 
-// Instances that are there already are adopted, each by its claim, and let go again.
+// The instance that an interrupted launch ordered goes to the next launch in the group, of whichever claim. The launch
+// after that orders one of its own.
+func TestTheNextLaunchTakesWhatAnInterruptedOneOrdered(t *testing.T) {
+	p := newGrouped(t, nil)
+	provider := p.connect(t)
+	p.interrupt(t, provider, "one")
+	if _, err := p.launch(t.Context(), provider, "two"); err != nil || p.desired() != 1 {
+		t.Errorf("the only claim that waits: %v, desired %d", err, p.desired())
+	}
+	if _, err := p.launch(t.Context(), provider, "one"); err != nil || p.desired() != 2 {
+		t.Errorf("the interrupted claim once more: %v, desired %d", err, p.desired())
+	}
+}
+
+// Existing instances are adopted, each by its claim, and can be released again.
 func TestInstancesOfAGroupAreAdopted(t *testing.T) {
 	p := newGrouped(t, func(s *region.GroupSettings) { s.Desired = 2 })
 	p.clock.Advance(10 * time.Minute)
@@ -239,9 +267,18 @@ func TestInstancesOfAGroupAreAdopted(t *testing.T) {
 	if left, _ := provider.UnclaimedInstances(t.Context(), workers); len(left) != 2 {
 		t.Errorf("unclaimed after one was let go: %+v", left)
 	}
+	if _, err := provider.Launch(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if err := provider.ReleaseInstance(t.Context(), free[1].ID); err != nil { // at once: nobody has seen its tags
+		t.Fatal(err)
+	}
+	if left, _ := provider.UnclaimedInstances(t.Context(), workers); len(left) != 2 {
+		t.Errorf("unclaimed after one was let go at once: %+v", left)
+	}
 }
 
-// A launch for which EC2 has no capacity is taken back, and says so.
+// A launch for which EC2 has no capacity is undone and reports it.
 func TestAFailedActivityTakesTheOrderBack(t *testing.T) {
 	p := newGrouped(t, nil)
 	pool := region.Pool{Type: "m5.large", Zone: p.region.Subnets()[0].Zone, CapacityType: region.OnDemand}
@@ -249,12 +286,12 @@ func TestAFailedActivityTakesTheOrderBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := p.launch(t.Context(), p.connect(t), "one")
-	if !errors.Is(err, cloud.ErrNoCapacity) || len(got.Exhausted) != 1 || p.desired() != 0 {
+	if !errors.Is(err, cloud.ErrNoCapacity) || len(got.Exhausted) != 1 || !got.OfClass || p.desired() != 0 {
 		t.Errorf("%+v, %v, desired %d", got, err, p.desired())
 	}
 }
 
-// What somebody has to fix is a condition that names it, and the remedy.
+// A fault that the user has to fix becomes a condition that names it and the remedy.
 func TestFaultsOfAGroupAreConditions(t *testing.T) {
 	denied := &region.APIError{Code: "AccessDenied", Message: "jane may not"}
 	for name, story := range map[string]struct {
@@ -320,7 +357,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// Groups are found by the keys of their tags.
+// Groups are discovered by their tag keys.
 func TestGroupsAreDiscoveredByTheirTags(t *testing.T) {
 	p := newGrouped(t, nil, region.GroupTag{Key: "k8s.io/cluster-autoscaler/enabled", Value: "false"},
 		region.GroupTag{Key: "k8s.io/cluster-autoscaler/demo", Value: "owned"})

@@ -24,8 +24,8 @@ import (
 	"github.com/nodeless/nodeless/region/awsapi"
 )
 
-// office is a region whose account has an administrator and a role for the controller, with the policy that is to be
-// tried. Nobody else may call.
+// office is a region whose account has an administrator and a role for the controller with the policy under test. No
+// one else may call it.
 type office struct {
 	*place
 	role awssdk.CredentialsProvider
@@ -38,7 +38,7 @@ var demo = iampolicy.Scope{
 	Cluster: "demo", Region: "us-west-2", Account: region.AccountID, NodeRole: "nodeless-node", NodeGroups: true,
 }
 
-// demoPolicy is what `nodeless iam` prints.
+// demoPolicy returns the policy that `nodeless iam` prints.
 func demoPolicy(t testing.TB) iampolicy.Document {
 	t.Helper()
 	complete, err := demo.Complete()
@@ -50,7 +50,7 @@ func demoPolicy(t testing.TB) iampolicy.Document {
 
 func newOffice(t testing.TB, policy iampolicy.Document) office {
 	t.Helper()
-	// Few types: the story is told some fifty times.
+	// Few types, since the story runs some fifty times.
 	own := catalog.Own{Zones: []string{"us-west-2a", "us-west-2b"}, Types: []catalog.OwnType{
 		{Name: "m5.large", VCPU: 2, MemoryMiB: 8192, Pods: 29, OnDemand: 0.1, Spot: 0.05},
 		{Name: "m5.xlarge", VCPU: 4, MemoryMiB: 16384, Pods: 58, OnDemand: 0.2, Spot: 0.1},
@@ -88,7 +88,7 @@ func (p office) connect(t testing.TB) *aws.Provider {
 	})
 }
 
-// denied lists the calls that were refused for want of permission.
+// denied lists the calls that failed for lack of permission.
 func (p office) denied() []string {
 	var out []string
 	for _, c := range p.region.Calls() {
@@ -99,13 +99,13 @@ func (p office) denied() []string {
 	return out
 }
 
-// step is part of the story: what the controller does in a cluster's life.
+// step is one step of the story of what the controller does in a cluster's life.
 type step struct {
 	name string
 	do   func() error
 }
 
-// tell tells the story until a step fails.
+// tell runs the story until a step fails.
 func (p office) tell(t testing.TB) error {
 	provider := p.connect(t)
 	class := class("fresh")
@@ -161,7 +161,7 @@ func (p office) classSteps(t testing.TB, provider *aws.Provider, class *ec2v1.EC
 			if err != nil {
 				return err
 			}
-			fresh := p.connect(t) // that knows nothing from before
+			fresh := p.connect(t) // with empty caches
 			return errors.Join(fresh.Resolve(t.Context(), class), isReady(class))
 		}},
 	}
@@ -254,7 +254,7 @@ func (p office) placementSteps(t testing.TB, provider *aws.Provider, class *ec2v
 	}
 }
 
-// scale adds an Auto Scaling group that is tagged as the cluster's, and a NodeGroup for it.
+// scale adds an Auto Scaling group with the cluster's tag, and a NodeGroup for it.
 func (p office) scale(name string, l region.GroupLaunch) error {
 	n := &v1alpha1.NodeGroup{Spec: v1alpha1.NodeGroupSpec{AutoScalingGroupName: name}}
 	n.Name = name
@@ -264,7 +264,7 @@ func (p office) scale(name string, l region.GroupLaunch) error {
 	}, []region.GroupTag{{Key: "k8s.io/cluster-autoscaler/demo", Value: "owned"}}, nil)
 }
 
-// groups adds a group with a launch template, workers, and one with a launch configuration, old.
+// groups adds the group workers with a launch template, and the group old with a launch configuration.
 func (p office) groups() error {
 	image, err := p.region.Parameter(
 		"/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/standard/recommended/image_id")
@@ -319,15 +319,15 @@ func (p office) groupSteps(t testing.TB, provider *aws.Provider) []step {
 	}
 }
 
-// The policy that `nodeless iam` prints is enough for what the controller does in a cluster's life.
+// The policy that `nodeless iam` prints is enough for everything that the controller does in a cluster's life.
 func TestThePolicyOfTheControllerIsEnough(t *testing.T) {
 	if err := newOffice(t, demoPolicy(t)).tell(t); err != nil {
 		t.Error(err)
 	}
 }
 
-// Without any one of its actions the same story fails: the policy has nothing to spare. Each statement has an action,
-// so that no statement is to spare either.
+// Without any one of its actions the same story fails, so no action of the policy is superfluous. Each statement has
+// an action, so no statement is superfluous either.
 func TestNoActionOfThePolicyIsToSpare(t *testing.T) {
 	whole := demoPolicy(t)
 	for i, s := range whole.Statement {
@@ -346,7 +346,7 @@ func TestNoActionOfThePolicyIsToSpare(t *testing.T) {
 	}
 }
 
-// The policy of one cluster is no policy for what another one has launched.
+// The policy of one cluster does not cover another cluster's instances.
 func TestThePolicyStopsAtItsCluster(t *testing.T) {
 	other, err := iampolicy.Scope{Cluster: "other", Region: "us-west-2", Account: region.AccountID}.Complete()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// requestFor is a launch for a pod that asks for a core and two gibibytes, by a pool under class default.
+// requestFor returns a launch request by a pool of class default, for a pod that requests a core and two gibibytes.
 func requestFor(claim, pool string) cloud.LaunchRequest {
 	req := cloud.LaunchRequest{
 		Token: "uid-of-" + claim, Claim: claim, Pool: pool,
@@ -21,7 +21,7 @@ func requestFor(claim, pool string) cloud.LaunchRequest {
 	return req
 }
 
-// pinned is a launch whose choice does not change when prices arrive late: one type, on demand.
+// pinned returns a request whose choice does not change when prices arrive late: one type, on demand.
 func pinned(claim, pool string) cloud.LaunchRequest {
 	req := requestFor(claim, pool)
 	req.Requirements = model.NewRequirements(model.OneOf(model.LabelCapacityType, model.OnDemand),
@@ -29,13 +29,13 @@ func pinned(claim, pool string) cloud.LaunchRequest {
 	return req
 }
 
-// callsOf is which API calls the region saw while something was done.
+// callsOf returns the API calls that the region received while do ran.
 func (p *place) callsOf(do func()) []string {
 	before := len(p.region.Calls())
 	do()
 	var out []string
 	for _, c := range p.region.Calls()[before:] {
-		// prices are read in the background, on a slow machine for long
+		// prices are read in the background, which takes long on a slow machine
 		if c.API != "DescribeSpotPriceHistory" && c.API != "GetProducts" {
 			out = append(out, c.API)
 		}
@@ -43,8 +43,8 @@ func (p *place) callsOf(do func()) []string {
 	return out
 }
 
-// The latency of a launch is one round trip: all but CreateFleet comes from caches. The first launch of a pool makes
-// its launch template, since the pool's name is in the user data.
+// The latency of a launch is one round trip: everything but CreateFleet comes from caches. The first launch of a pool
+// creates its launch template, since the pool's name is in the user data.
 func TestALaunchIsOneCallOnceCachesAreWarm(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
@@ -72,7 +72,7 @@ func TestALaunchIsOneCallOnceCachesAreWarm(t *testing.T) {
 	}
 }
 
-// Zones cost the same on demand: a cluster is not all in one of them, over the wire too.
+// On-demand costs the same in all zones: launches spread over them, over the wire too.
 func TestInstancesSpreadOverZones(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
@@ -94,9 +94,9 @@ func TestInstancesSpreadOverZones(t *testing.T) {
 	}
 }
 
-// BenchmarkLaunch is a launch with warm caches over HTTP, with the region and its disk in the same process: 3.7 ms on
-// two shared cores of a Xeon (2026-11-21; a third of it the choice among 5,000 offerings, most of the rest the
-// region).
+// BenchmarkLaunch measures a launch with warm caches over HTTP, with the region and its disk in the same process: 3.7
+// ms on two shared cores of a Xeon (2026-11-21; a third of it is the choice among 5,000 offerings, most of the rest
+// the region).
 func BenchmarkLaunch(b *testing.B) {
 	p := newPlace(b)
 	provider := p.connect(b)

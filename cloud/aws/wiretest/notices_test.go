@@ -14,7 +14,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// hearing is a provider that listens to the region's queue.
+// hearing returns a provider that reads the region's interruption queue.
 func (p *place) hearing(t *testing.T) *aws.Provider {
 	t.Helper()
 	if err := p.region.SetCluster(region.ClusterInfo{Name: "demo", Version: "1.36"}); err != nil {
@@ -35,7 +35,8 @@ func (p *place) hearing(t *testing.T) *aws.Provider {
 	return provider
 }
 
-// A notice behind a thousand messages that are none is heard with the first answer, and all of them go in few calls.
+// A notice behind a thousand irrelevant messages is returned by the first call, and all of them are deleted in few
+// calls.
 func TestANoticeIsNotHeldUpByAThousandOthers(t *testing.T) {
 	p := newPlace(t)
 	provider := p.hearing(t)
@@ -76,7 +77,7 @@ func TestANoticeIsNotHeldUpByAThousandOthers(t *testing.T) {
 	}
 }
 
-// An instance that fails EC2's checks is found when it has done so for two minutes; planned maintenance at once.
+// An instance that fails EC2's status checks is reported after two minutes; planned maintenance at once.
 func TestAilingInstancesAreFound(t *testing.T) {
 	p := newPlace(t)
 	provider := p.hearing(t)
@@ -88,7 +89,7 @@ func TestAilingInstancesAreFound(t *testing.T) {
 		}
 		ids = append(ids, got.Instance.ID)
 	}
-	p.clock.Advance(10 * time.Second) // they run: of others EC2 tells no status
+	p.clock.Advance(10 * time.Second) // they run: EC2 reports no status of other instances
 	for i, check := range []string{"instance", "system", "instance-retirement"} {
 		if err := p.region.Impair(ids[i+1], check, time.Minute); err != nil {
 			t.Fatal(err)

@@ -14,8 +14,7 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// A laboratory has instance types of its own, with a label of its own, and a kind of node class of its own. All of it
-// goes over the wire as EC2's does.
+// A laboratory has its own instance types, labels and kind of node class. All of them work over the wire as EC2's do.
 func TestTypesLabelsAndClassesOfOnesOwn(t *testing.T) {
 	own := catalog.Own{Zones: []string{"lab-a", "lab-b"}, Types: []catalog.OwnType{
 		{Name: "small", VCPU: 2, MemoryMiB: 4096, Pods: 32, OnDemand: 0.05},

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// places gives the region a placement group, which class default selects by name then.
+// places adds a placement group, which class default then selects by name.
 func (p *place) places(t *testing.T, name, strategy string, partitions int) (region.PlacementGroup, *aws.Provider) {
 	t.Helper()
 	g, err := p.region.CreatePlacementGroup(region.PlacementGroup{Name: name, Strategy: strategy, Partitions: partitions})
@@ -27,7 +27,7 @@ func (p *place) places(t *testing.T, name, strategy string, partitions int) (reg
 	return g, p.onVirtualTime(t)
 }
 
-// partitioned is a request for an instance in one of some partitions.
+// partitioned returns a request for an instance in one of the given partitions.
 func partitioned(claim string, partitions ...string) cloud.LaunchRequest {
 	req := requestFor(claim, "general")
 	req.Token = "token-" + claim
@@ -41,7 +41,8 @@ func partitioned(claim string, partitions ...string) cloud.LaunchRequest {
 	return req
 }
 
-// An instance is launched into the partition that a request allows, and its labels say which, also those that EC2 lists.
+// An instance is launched into a partition that the request allows, and its labels name the partition, in EC2's lists
+// too.
 func TestInstancesGoToPartitions(t *testing.T) {
 	p := newPlace(t)
 	g, provider := p.places(t, "parts", region.PartitionPlacement, 3)
@@ -76,7 +77,7 @@ func TestInstancesGoToPartitions(t *testing.T) {
 	}
 }
 
-// The eighth instance of a spread group has no place in its zone, whatever its type; that concerns its class alone.
+// A spread group has no capacity for an eighth instance in a zone, whatever its type; that affects its class only.
 func TestASpreadGroupIsFullForItsClassAlone(t *testing.T) {
 	p := newPlace(t)
 	_, provider := p.places(t, "apart", region.SpreadPlacement, 0)
@@ -98,7 +99,7 @@ func TestASpreadGroupIsFullForItsClassAlone(t *testing.T) {
 	}
 }
 
-// A cluster group takes no burstable types, and no instances in another zone than its first.
+// A cluster group accepts no burstable types, and no instances in another zone than its first.
 func TestAClusterGroupKeepsToItsZone(t *testing.T) {
 	p := newPlace(t)
 	_, provider := p.places(t, "near", region.ClusterPlacement, 0)
@@ -111,7 +112,7 @@ func TestAClusterGroupKeepsToItsZone(t *testing.T) {
 	launch(t, provider, partitioned("first"))
 	other := partitioned("second")
 	other.Requirements = model.NewRequirements(model.OneOf(model.LabelZone, "us-west-2b"))
-	// More types than a call names are exhausted: one answer speaks for all.
+	// More types are exhausted than one call names: one response counts for all.
 	result, err := provider.Launch(t.Context(), other)
 	if !errors.Is(err, cloud.ErrNoCapacity) || !result.OfClass || len(result.Exhausted) < 700 {
 		t.Errorf("launched %+v, %v, %d of %d types exhausted", result.Instance, err, len(result.Exhausted), len(types))
@@ -123,8 +124,8 @@ func TestAClusterGroupKeepsToItsZone(t *testing.T) {
 	}
 }
 
-// A class whose group does not exist says so and launches nothing; instances outside the group that it selects now, or
-// in one that it has left, have drifted.
+// A class whose group does not exist reports that and launches nothing; instances outside the selected group, or in a
+// group that the class no longer selects, have drifted.
 func TestAClassFollowsItsPlacementGroup(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)

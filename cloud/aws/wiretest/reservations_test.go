@@ -15,7 +15,7 @@ import (
 
 var defaultClass = cloud.ClassRef{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass", Name: "default"}
 
-// reserve gives the region a reservation with the tag team=web, which class default selects then.
+// reserve adds a reservation with the tag team=web, which class default then selects.
 func (p *place) reserve(t *testing.T, typeName string, count int, match string) region.CapacityReservation {
 	t.Helper()
 	r, err := p.region.CreateCapacityReservation(region.CapacityReservationRequest{
@@ -37,14 +37,14 @@ func (p *place) selects(t *testing.T, terms ...ec2v1.CapacityReservationSelector
 	}
 }
 
-// onVirtualTime is a provider on the region's clock. Get and Terminate wait for others on the clock: they are for a
-// provider on real time.
+// onVirtualTime returns a provider on the region's clock. Get and Terminate wait on the clock for calls to batch: use
+// a provider on real time for them.
 func (p *place) onVirtualTime(t *testing.T) *aws.Provider {
 	t.Helper()
 	return p.connectWith(t, func(o *aws.Options) { o.Clock = p.clock })
 }
 
-// reserved is a request for instances of reservations.
+// reserved returns a request for instances from reservations.
 func reserved(claim string, ids ...string) cloud.LaunchRequest {
 	req := requestFor(claim, "general")
 	req.Requirements = model.NewRequirements(model.OneOf(model.LabelCapacityType, model.Reserved),
@@ -61,7 +61,7 @@ func launch(t *testing.T, p *aws.Provider, req cloud.LaunchRequest) cloud.Instan
 	return result.Instance
 }
 
-// free returns how many instances the one reservation of class default has left.
+// free returns how many instances the only reservation of class default has left.
 func free(t *testing.T, p *aws.Provider) int64 {
 	t.Helper()
 	list, err := p.Reservations(t.Context(), defaultClass)
@@ -128,7 +128,7 @@ func TestALaunchFromAReservationIsFoundAgain(t *testing.T) {
 	p := newPlace(t)
 	r := p.reserve(t, "m5.large", 1, region.MatchTargeted)
 	first := launch(t, p.onVirtualTime(t), reserved("c1", r.ID))
-	again := launch(t, p.onVirtualTime(t), reserved("c1", r.ID)) // another process, which finds the reservation full
+	again := launch(t, p.onVirtualTime(t), reserved("c1", r.ID)) // another process, to which the reservation is full
 	if again.ID != first.ID || again.CapacityType != model.Reserved ||
 		again.Labels[ec2v1.LabelCapacityReservationID] != r.ID {
 		t.Errorf("launched %+v, then %+v", first, again)
@@ -140,7 +140,7 @@ func TestALaunchFromAReservationIsFoundAgain(t *testing.T) {
 	}
 }
 
-// What a class selects is launched as reserved only; other classes use open reservations as EC2 does.
+// Selected reservations are used by reserved launches only; other classes use open reservations as EC2 does.
 func TestOnDemandLaunchesSpareWhatTheClassSelects(t *testing.T) {
 	p := newPlace(t)
 	provider := p.onVirtualTime(t)
@@ -182,7 +182,7 @@ func TestTermsThatMatchNothingAreNoFault(t *testing.T) {
 	}
 }
 
-// An instance drifts when its class no longer selects its reservation, and not when the reservation has ended.
+// An instance drifts when its class no longer selects its reservation, but not when the reservation has ended.
 func TestReservationsAreLeftAndEnd(t *testing.T) {
 	p := newPlace(t)
 	r := p.reserve(t, "m5.large", 1, region.MatchTargeted)
@@ -249,7 +249,7 @@ func TestACapacityBlockIsUsedUntilItExpires(t *testing.T) {
 	}
 }
 
-// Reserved capacity comes first; what the request allows beside it comes when there is none left.
+// Reserved capacity is used first; the request's other capacity types follow when none is left.
 func TestReservedComesBeforeOnDemand(t *testing.T) {
 	p := newPlace(t)
 	r := p.reserve(t, "m5.large", 1, region.MatchTargeted)

@@ -12,16 +12,16 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// clusterARN is that of the cluster demo.
+// clusterARN is the ARN of the cluster demo.
 const clusterARN = "arn:aws:eks:us-west-2:" + region.AccountID + ":cluster/demo"
 
-// shifting is a provider that follows the zonal shifts of a cluster.
+// shifting returns a provider that follows the zonal shifts of a cluster.
 func (p *place) shifting(t *testing.T, cluster string) *aws.Provider {
 	t.Helper()
 	return p.connectWith(t, func(o *aws.Options) { o.Clock, o.ClusterARN = p.clock, cluster })
 }
 
-// While a shift lasts, nothing is launched in its zone; a controller that has just started knows of it too.
+// During a zonal shift nothing is launched in the zone, not even by a controller that has just started.
 func TestNothingIsLaunchedInAShiftedZone(t *testing.T) {
 	p := newPlace(t)
 	if err := p.region.SetCluster(region.ClusterInfo{Name: "demo", Version: "1.36"}); err != nil {
@@ -68,7 +68,8 @@ func TestNothingIsLaunchedInAShiftedZone(t *testing.T) {
 	}
 }
 
-// A cluster that is not enabled for zonal shift has none; one whose shifts are not followed is not asked about.
+// A cluster that is not enabled for zonal shift has none; for a cluster whose shifts are not followed no call is
+// made.
 func TestShiftsThatAreNotFollowed(t *testing.T) {
 	p := newPlace(t)
 	for _, cluster := range []string{clusterARN, ""} {

@@ -24,17 +24,17 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// Completion never makes a shell wait for a cluster longer than completionTime, names at most mostNames objects, and
-// is silent about whatever goes wrong: who presses Tab wants names or nothing.
+// Completion never makes a shell wait for a cluster longer than completionTime, offers at most mostNames objects, and
+// reports no errors: someone who presses Tab wants names or nothing.
 const (
 	completionTime = 2 * time.Second
 	mostNames      = 2000
 )
 
-// completer gives what a word may become, without what the shell can tell itself.
+// completer returns what a word can be completed to, except for what the shell knows itself.
 type completer = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completable are the kinds whose objects' names are completed, by the words of commands.
+// completable are the kinds whose objects' names are completed, by their names in commands.
 var completable = map[string]schema.GroupVersionResource{
 	"pod":        {Version: "v1", Resource: "pods"},
 	"node":       {Version: "v1", Resource: "nodes"},
@@ -45,7 +45,7 @@ var completable = map[string]schema.GroupVersionResource{
 	"daemonset":  {Group: "apps", Version: "v1", Resource: "daemonsets"},
 }
 
-// Add has what commands take completed, wherever they are declared.
+// Add sets up the completion of arguments and flags for all commands.
 func Add(root *cobra.Command) {
 	objects := completeObjects("pod", "node", "nodeclaim", "nodepool")
 	for _, c := range program.Commands(root) {
@@ -67,7 +67,7 @@ func Add(root *cobra.Command) {
 		}
 		for name, complete := range flags {
 			if c.Flags().Lookup(name) != nil {
-				_ = c.RegisterFlagCompletionFunc(name, complete) // fails only if it is there twice
+				_ = c.RegisterFlagCompletionFunc(name, complete) // fails only if it is registered twice
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func oneOf(words ...string) completer {
 	}
 }
 
-// completeOutput offers what the help of -o lists. Behind "=" something has to follow.
+// completeOutput completes the formats that the help of -o lists. No space follows "=", since a value must.
 func completeOutput(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	listed := strings.FieldsFunc(cmd.Flags().Lookup("output").Usage,
 		func(r rune) bool { return strings.ContainsRune(" ,;:()…", r) })
@@ -92,7 +92,7 @@ func completeOutput(cmd *cobra.Command, _ []string, word string) ([]cobra.Comple
 	return known, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeObjects completes KIND/NAME, and NAME behind a kind that stands for itself.
+// completeObjects completes KIND/NAME, and NAME after a kind that is a word of its own.
 func completeObjects(kinds ...string) completer {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		kind, _, slash := strings.Cut(word, "/")
@@ -118,7 +118,7 @@ func completeNames(kind string) completer {
 	}
 }
 
-// completeScale completes deployment/NAME=, behind which a number is wanted.
+// completeScale completes deployment/NAME=, which a number must follow.
 func completeScale(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	names := namesOf(cmd, "deployment", "deployment/", word)
 	for i := range names {
@@ -144,16 +144,16 @@ func flagText(cmd *cobra.Command, name string) string {
 	return ""
 }
 
-// namesOf are the names of a kind's objects that begin as the word does, each behind before; none if the cluster does
-// not tell in time.
+// namesOf returns the names of a kind's objects, with a prefix before each, that begin with the word; none if the
+// cluster does not answer in time.
 func namesOf(cmd *cobra.Command, kind, before, word string) []cobra.Completion {
 	if flagText(cmd, "from") != "" {
-		return nil // what a file holds takes too long to find out
+		return nil // reading a file takes too long
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	klog.SetLogger(logr.Discard())
-	done := make(chan []string, 1) // a program that gives credentials does not know of ctx
+	done := make(chan []string, 1) // a credential plugin does not know ctx
 	go func() {
 		names, err := listNames(ctx, cmd, kind)
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package doctor has the command that says whether a cluster is ready for the controller.
+// Package doctor implements the command that checks whether a cluster is ready for the controller.
 package doctor
 
 import (
@@ -98,7 +98,7 @@ func (o *options) look(ctx context.Context) (*doctor.Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.REST.QPS, t.REST.Burst = 100, 200 // a question for each permission
+	t.REST.QPS, t.REST.Burst = 100, 200 // one request per permission
 	d, err := discovery.NewDiscoveryClientForConfig(t.REST)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -132,7 +132,7 @@ func (o *options) look(ctx context.Context) (*doctor.Cluster, error) {
 	return c, nil
 }
 
-// text shows a finding in a line, and its remedy below it.
+// text formats each finding as a line, with its remedy below it.
 func text(findings []doctor.Finding) string {
 	width := 0
 	for _, f := range findings {

@@ -3,12 +3,14 @@ package explain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/rest"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
 	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
@@ -99,17 +102,17 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 	now := t.Clock.Now()
 	records := o.chosen(all, of, now)
 	if len(records) == 0 && !o.watch && (o.output == "" || o.output == "wide") {
-		fmt.Fprintln(errs, "nodeless: decisions: nothing of this sort is kept")
+		fmt.Fprintln(errs, "nodeless: decisions: no recorded decision matches")
 		return nil
 	}
 	if err := o.print(out, records, now); err != nil || !o.watch {
 		return err
 	}
 	o.noHeaders = true // they are above what was printed first
-	return o.follow(ctx, out, r, all, of, t.Clock.Now)
+	return o.follow(ctx, follower{r, t.Clock, out, errs}, all, of)
 }
 
-// readDecisions reads what the controller recorded, and notes on errs what cannot be read.
+// readDecisions reads what the controller recorded, and reports on errs what cannot be read.
 func readDecisions(ctx context.Context, cfg *rest.Config, errs io.Writer, note string) (*store.Reader, []record.Record,
 	error,
 ) {
@@ -127,7 +130,7 @@ func readDecisions(ctx context.Context, cfg *rest.Config, errs io.Writer, note s
 	return r, reading.Records, nil
 }
 
-// chosen are the records that were asked for.
+// chosen returns the requested records.
 func (o *decisionsOptions) chosen(all []record.Record, of *answers.Subject, now time.Time) []record.Record {
 	out := slices.Clone(all)
 	if of != nil {
@@ -146,16 +149,30 @@ func (o *decisionsOptions) chosen(all []record.Record, of *answers.Subject, now 
 	return out
 }
 
-// follow prints what is new of each piece of the log that is written.
-func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *store.Reader, known []record.Record,
-	of *answers.Subject, clock func() time.Time,
-) error {
-	seen := map[string]int{} // how many outcomes were told, by decision
+// watchPause is the time between the end of a watch and the next one.
+const watchPause = time.Second
+
+// follower is what following a log needs; *store.Reader is a log.
+type follower struct {
+	log interface {
+		Follow(ctx context.Context, news func([]record.Entry)) error
+	}
+	clock     clock.Clock
+	out, errs io.Writer
+}
+
+// follow prints what is new whenever a piece of the log is written, until ctx is done. API servers end each watch
+// after half an hour to an hour; a new one begins with all pieces, so nothing is missed.
+func (o *decisionsOptions) follow(ctx context.Context, f follower, known []record.Record, of *answers.Subject) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	seen := map[string]int{} // number of reported outcomes plus one, by decision
 	for i := range known {
 		seen[known[i].ID] = len(known[i].Outcomes) + 1
 	}
+	unbounded := decisionsOptions{output: o.output}
 	var failed error
-	err := r.Follow(ctx, func(more []record.Entry) {
+	report := func(more []record.Entry) {
 		known = record.Fold(append(record.Entries(known), more...))
 		var news []record.Record
 		for i := range known {
@@ -164,13 +181,26 @@ func (o *decisionsOptions) follow(ctx context.Context, out io.Writer, r *store.R
 				news = append(news, known[i])
 			}
 		}
-		unbounded := decisionsOptions{output: o.output}
-		now := clock()
+		now := f.clock.Now()
 		if news = unbounded.chosen(news, of, now); len(news) > 0 && failed == nil {
-			failed = o.print(out, news, now)
+			if failed = o.print(f.out, news, now); failed != nil {
+				stop()
+			}
 		}
-	})
-	return cmp.Or(failed, err)
+	}
+	told := false
+	for ctx.Err() == nil {
+		err := f.log.Follow(ctx, report)
+		if errors.Is(err, store.ErrNotKept) || errors.Is(err, store.ErrNotAllowed) || apierrors.IsUnauthorized(err) {
+			return err
+		}
+		if err != nil && ctx.Err() == nil && !told {
+			fmt.Fprintf(f.errs, "nodeless: decisions: the watch failed and is tried again: %s\n", printable.Text(err.Error()))
+		}
+		told = err != nil
+		_ = clock.Sleep(ctx, f.clock, watchPause) // the loop ends with ctx
+	}
+	return failed
 }
 
 func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {
@@ -214,7 +244,7 @@ func (o *decisionsOptions) print(out io.Writer, records []record.Record, now tim
 	return output.Table(out, rows...)
 }
 
-// podsOf is how many pods a decision was about.
+// podsOf returns how many pods a decision is about.
 func podsOf(r *record.Record) int {
 	n := len(r.Pods) + r.PodsMore
 	for _, m := range r.Removed {

@@ -29,7 +29,7 @@ type planOptions struct {
 	boot, horizon          time.Duration
 }
 
-// Exit codes of --detailed-exitcode, as terraform has them.
+// Exit codes of --detailed-exitcode, as in terraform.
 const (
 	exitPlanFails   = 1
 	exitPlanDiffers = 2
@@ -118,8 +118,8 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 		return false, err
 	}
 	if len(o.files)+len(o.deletes)+len(o.scales) == 0 {
-		return false, errors.New("nothing is to be changed: name manifests with -f, or what goes or grows with --delete " +
-			"and --scale; see: nodeless plan --help")
+		return false, errors.New("nothing is to be changed: name manifests with -f, or objects to delete or scale " +
+			"with --delete and --scale; see: nodeless plan --help")
 	}
 	changes, err := o.changes(cmd.InOrStdin())
 	if err != nil {
@@ -144,7 +144,7 @@ func (o *planOptions) run(cmd *cobra.Command) (differs bool, err error) {
 	return out.Differs(), WritePlan(cmd.OutOrStdout(), out, o.output == "wide")
 }
 
-// changes are what files and flags say, in that order.
+// changes returns the changes in files, then those of flags.
 func (o *planOptions) changes(stdin io.Reader) ([]whatif.Change, error) {
 	var out []whatif.Change
 	for _, name := range o.files {

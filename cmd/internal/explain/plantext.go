@@ -14,10 +14,10 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// fewSteps is how many steps and pods are named without -o wide.
+// fewSteps is how many steps and pods are listed without -o wide.
 const fewSteps = 20
 
-// WritePlan tells people what would happen; wide leaves nothing out.
+// WritePlan describes what would happen; with wide, it leaves nothing out.
 func WritePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	var b strings.Builder
 	output.Section(&b, "Changed", o.Changes)
@@ -68,7 +68,7 @@ func WritePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 	for _, text := range o.Assumed {
 		b.WriteString("  (" + text + ")\n")
 	}
-	_, err := io.WriteString(w, printable.Lines(b.String())) // a dump may name things as it likes
+	_, err := io.WriteString(w, printable.Lines(b.String())) // a dump may contain any names
 	return err
 }
 
@@ -107,7 +107,8 @@ func stepText(s *whatif.Step, wide bool) string {
 	return text
 }
 
-// daemonsPending names the pods by their nodes; what is done about them follows those for which it is the same.
+// daemonsPending lists the pods with their nodes. What is done about them follows the last of those for which it is
+// the same.
 func daemonsPending(all []whatif.DaemonPending) []string {
 	var out []string
 	for i, d := range all {
@@ -137,7 +138,7 @@ func few(lines []string, all bool) []string {
 	return append(lines[:fewSteps:fewSteps], fmt.Sprintf("… and %d more; -o wide lists all", len(lines)-fewSteps))
 }
 
-// about is a duration as people say it.
+// about formats a duration for people.
 func about(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	if d < time.Hour {

@@ -72,7 +72,7 @@ func (o *savingsOptions) run(ctx context.Context, out, errs io.Writer) error {
 	return printLedger(out, &l, o.output == "wide")
 }
 
-// printLedger writes the sums, and each decision if it is to be wide.
+// printLedger writes the sums and, if wide, each decision.
 func printLedger(out io.Writer, l *record.Ledger, wide bool) error {
 	rows := [][]string{
 		{

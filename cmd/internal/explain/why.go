@@ -1,4 +1,5 @@
-// Package explain has the commands that explain and preview decisions: why, plan, decisions, savings and capture.
+// Package explain implements the commands that explain and preview decisions: why, plan, decisions, savings and
+// capture.
 package explain
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/explain/capture"
 	answers "github.com/nodeless/nodeless/explain/why"
+	"github.com/nodeless/nodeless/view/language"
 )
 
 type whyOptions struct {
@@ -51,7 +53,10 @@ controller recorded (see "nodeless decisions") and from events.
 
 Prices are those of the simulated region for the cluster of "nodeless up", else
 those of the built-in catalogue; --prices aws asks AWS. If the controller runs
-with other policy flags than the defaults, pass them here, too.`,
+with other policy flags than the defaults, pass them here, too.
+
+On a terminal the answer is in Korean where LC_ALL, LC_MESSAGES or LANG says so
+(ko_KR.UTF-8); what is piped or written with -o is English.`,
 		Example: `  # Why is this pod pending?
   nodeless why pod/web-7fb4-x2x -n shop
 
@@ -97,7 +102,7 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if _, err := answers.Parse("", args...); err != nil {
-		return err // before anything is asked of the cluster
+		return err // before the cluster is asked anything
 	}
 	if err := o.policy.Scheduler(&o.cluster.Scheduler); err != nil {
 		return err
@@ -120,12 +125,16 @@ func (o *whyOptions) answer(cmd *cobra.Command, args []string) error {
 
 func printAnswer(w io.Writer, format string, a *answers.Answer) error {
 	if format == "text" {
-		return a.Text(w, coloured(w), columns(w))
+		f := answers.Format{Colour: coloured(w), Width: columns(w)}
+		if f.Width > 0 { // scripts read English
+			f.Say = language.ForLocale(os.Getenv).Say
+		}
+		return a.Text(w, f)
 	}
 	return output.Rows(w, format, a, "facts", true)
 }
 
-// columns is the width of a terminal, 0 for anything else.
+// columns returns the width of a terminal, 0 for anything else.
 func columns(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -138,8 +147,8 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// coloured reports whether to use colour: on a terminal that can, unless NO_COLOR is set; CLICOLOR_FORCE wants it
-// anywhere.
+// coloured reports whether to use colour: on a terminal that supports it, unless NO_COLOR is set; CLICOLOR_FORCE
+// enables it anywhere.
 func coloured(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" {
 		return false
@@ -151,7 +160,7 @@ func coloured(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// Commands are the commands that explain and preview decisions.
+// Commands returns the commands that explain and preview decisions.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newWhy(), newPlan(), newDecisions(), newSavings(), newCapture()}
 }

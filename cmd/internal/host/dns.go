@@ -1,4 +1,4 @@
-// Package host has the commands of machines and pods that serve microVMs: host and dns.
+// Package host implements the commands for machines and pods that serve microVMs: host and dns.
 package host
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/watch"
 )
 
-// dnsOptions are those of `nodeless dns`.
+// dnsOptions are the options of `nodeless dns`.
 type dnsOptions struct {
 	listen, ready string
 	domain        string
@@ -83,7 +83,7 @@ func (o *dnsOptions) run(ctx context.Context) error {
 	return o.serve(ctx, watch.New(kube, nil), at, zone, log)
 }
 
-// serve answers once all Services are known, until ctx is done.
+// serve answers queries once all Services are known, until ctx is done.
 func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPort, zone clusterdns.Zone,
 	log *slog.Logger,
 ) error {
@@ -116,7 +116,7 @@ func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPor
 	return group.Wait()
 }
 
-// tellReady answers /ready.
+// tellReady serves /ready.
 func (o *dnsOptions) tellReady(ctx context.Context, ready <-chan struct{}) error {
 	server := &http.Server{
 		Addr: o.ready, ReadHeaderTimeout: 5 * time.Second,
@@ -137,7 +137,7 @@ func (o *dnsOptions) tellReady(ctx context.Context, ready <-chan struct{}) error
 	return nil
 }
 
-// Commands are the commands of machines and pods that serve microVMs.
+// Commands returns the commands for machines and pods that serve microVMs.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newHost(), newDNS()}
 }

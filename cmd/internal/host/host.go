@@ -28,7 +28,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/overlay"
 )
 
-// hostOptions are those of `nodeless host`.
+// hostOptions are the options of `nodeless host`.
 type hostOptions struct {
 	dataDir           string
 	join              string
@@ -107,7 +107,7 @@ adopted when it is started again, or ended by "nodeless host end".`,
 	return c
 }
 
-// settleCapacity reads what pods may use together.
+// settleCapacity parses how much all pods together may use.
 func (o *hostOptions) settleCapacity() error {
 	for _, q := range []struct {
 		flag, text string
@@ -128,7 +128,7 @@ func (o *hostOptions) settleCapacity() error {
 	return nil
 }
 
-// settle reads the flags.
+// settle parses the flags.
 func (o *hostOptions) settle() (err error) {
 	if o.dataDir, err = (&localcluster.Selector{DataDir: o.dataDir}).Resolve(); err != nil {
 		return err
@@ -174,10 +174,10 @@ func (o *hostOptions) settle() (err error) {
 	return nil
 }
 
-// hostDir is where this machine keeps what it is as a host, below the data directory.
+// hostDir returns the directory, below the data directory, of this machine's state as a host.
 func hostDir(dataDir string) string { return filepath.Join(dataDir, "host") }
 
-// joinConfig is how the cluster is reached for the first time; nil if no flag says.
+// joinConfig returns how to reach the cluster for the first time; nil if no flag says.
 func (o *hostOptions) joinConfig() (*rest.Config, error) {
 	if o.join != "" {
 		cfg, err := clientcmd.BuildConfigFromFlags("", o.join)
@@ -203,21 +203,37 @@ func (o *hostOptions) joinConfig() (*rest.Config, error) {
 	}, nil
 }
 
-// identity is who this host is: as it was told before, or by joining.
+// supersedes reports whether the flags are for joining anew: another cluster, as another host, or with a token that was
+// made after this host's own. The file that a host has joined with is older than its identity.
+func supersedes(join *rest.Config, id *agent.Identity, now time.Time) bool {
+	if join == nil {
+		return false
+	}
+	given, err := agent.ParseToken(join.BearerToken, now)
+	if err != nil || join.Host != id.REST.Host || given.Host != id.Host {
+		return true // Join reports what is wrong with it
+	}
+	own, err := agent.ParseToken(id.REST.BearerToken, now)
+	return err != nil || !given.IsExpired && given.Issued.After(own.Issued)
+}
+
+// identity loads this host's identity, or gets one by joining.
 func (o *hostOptions) identity(ctx context.Context) (*agent.Identity, error) {
 	id, err := agent.LoadIdentity(o.stateDir, time.Now())
-	if id != nil || err != nil {
-		return id, err
-	}
-	join, err := o.joinConfig()
 	if err != nil {
 		return nil, err
 	}
-	if join == nil {
+	join, err := o.joinConfig()
+	switch {
+	case id != nil && (errors.Is(err, os.ErrNotExist) || err == nil && !supersedes(join, id, time.Now())):
+		return id, nil
+	case err != nil:
+		return nil, err
+	case join == nil:
 		return nil, fmt.Errorf("this machine is no host yet, or was off for longer than its token is good: have " +
 			"\"nodeless host token NAME\" make a file where the cluster is administered, and give it with --join")
 	}
-	claims, _ := agent.ParseToken(join.BearerToken, time.Now()) // Join says what is wrong with it
+	claims, _ := agent.ParseToken(join.BearerToken, time.Now()) // Join reports what is wrong with it
 	id, err = agent.Join(ctx, join, o.stateDir, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("join: %w", agent.Explain(err, join.Host, claims.Host, time.Now()))
@@ -267,7 +283,7 @@ func (o *hostOptions) run(ctx context.Context) error {
 	err = explain(o.serve(ctx, id, vms, agent, network, log))
 	n := vms.Running()
 	if n > 0 {
-		log.Info("microVMs go on running; \"nodeless host\" takes them up, \"nodeless host end\" ends them", "microVMs", n)
+		log.Info("microVMs keep running; \"nodeless host\" adopts them, \"nodeless host end\" ends them", "microVMs", n)
 	}
 	if err = errors.Join(err, vms.Close()); n == 0 {
 		_, failed := endHostMicroVMs(context.WithoutCancel(ctx), o.stateDir)

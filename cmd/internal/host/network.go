@@ -25,16 +25,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/sandbox"
 )
 
-// hostNetwork connects the microVMs of a host with each other, other hosts' and Services. Without root there is none:
-// they are in user mode.
+// hostNetwork connects the microVMs of a host with each other, with those of other hosts, and with Services. Without
+// root there is no such network, and microVMs are in user mode.
 type hostNetwork struct {
-	net   *network.Net // nil: user mode
-	peers *agent.Peers // with net
-	key   network.Key  // with net; private
+	net   *network.Net // nil = user mode
+	peers *agent.Peers // set if net is
+	key   network.Key  // set if net is; private
 	log   *slog.Logger
 }
 
-// network gives the host's microVMs a network in the options, if that is possible here.
+// network adds a network for the host's microVMs to the options, if that is possible here.
 func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints,
 	p *host.Options,
 ) (*hostNetwork, error) {
@@ -46,14 +46,14 @@ func (o *hostOptions) network(ctx context.Context, id *agent.Identity, kubelets 
 	if errors.Is(err, errAskedInVain) { // pods of an earlier process may have a network, and would lose it
 		return nil, err
 	}
-	p.Log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward and exec alone; no "+
-		"Services, names of the cluster or other pods", "why", err)
+	p.Log.Warn("microVMs have user-mode networking: they can open outbound connections, but cannot reach Services and "+
+		"other pods or resolve the cluster's DNS names; only port-forward and exec reach them", "why", err)
 	h.net = nil
 	p.Links, err = sandbox.NewUserMode(kubelets.Pods)
 	return h, err
 }
 
-// routed makes the network's parts; nothing of it runs before run.
+// routed creates the parts of the network; none of them runs before serve.
 func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Identity,
 	kubelets microvm.KubeletEndpoints, p *host.Options,
 ) error {
@@ -89,7 +89,8 @@ func (o *hostOptions) routed(ctx context.Context, h *hostNetwork, id *agent.Iden
 	return nil
 }
 
-// overlay says where this host takes packets from others (port 0: nowhere) and by which public key they encrypt them.
+// overlay returns the port at which this host accepts packets from other hosts (0: none), and the public key for
+// encrypting them.
 func (h *hostNetwork) overlay(o *hostOptions) (port uint16, key string) {
 	if h.net == nil {
 		return 0, ""
@@ -97,8 +98,8 @@ func (h *hostNetwork) overlay(o *hostOptions) (port uint16, key string) {
 	return uint16(o.overlayPort), h.key.PublicKey().String()
 }
 
-// parts are what is to run for the network. They end when ctx is done: without Services microVMs go on nevertheless.
-// Where it is not known where other hosts are, the network would be waited for in vain.
+// parts returns what to run for the network until ctx is done. If the network fails, microVMs go on without Services.
+// If peers fails, so does the host: the network would wait in vain to learn where other hosts are.
 func (h *hostNetwork) parts(ctx context.Context) []func() error {
 	if h.net == nil {
 		return nil
@@ -106,7 +107,8 @@ func (h *hostNetwork) parts(ctx context.Context) []func() error {
 	return []func() error{
 		func() error {
 			if err := h.net.Run(ctx); err != nil && ctx.Err() == nil {
-				h.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
+				h.log.Warn("the network of microVMs failed: they reach each other and this machine, but no Services, DNS names or "+
+					"outside addresses", "error", err)
 			}
 			<-ctx.Done()
 			return nil
@@ -115,14 +117,15 @@ func (h *hostNetwork) parts(ctx context.Context) []func() error {
 	}
 }
 
-// errAskedInVain: the API server gave no answer that this machine could go by for as long as it is a host.
+// errAskedInVain means that the API server gave no answer on which this machine could rely for as long as it is a
+// host.
 var errAskedInVain = errors.New("the API server does not say what the network of microVMs needs; start the host again")
 
-// serviceRange are the addresses of the cluster's Services. That the host may ask for them shows that it may see what
-// it needs.
+// serviceRange returns the addresses of the cluster's Services. It lists Services first, which shows whether the host
+// has the rights it needs.
 func (o *hostOptions) serviceRange(ctx context.Context, kube kubernetes.Interface, name string) (netip.Prefix, error) {
-	more := fmt.Sprintf("the host lacks rights that hosts have by now: give them with \"nodeless host token %s\", and "+
-		"start it again", name)
+	more := fmt.Sprintf("the host lacks permissions that hosts now need: grant them with \"nodeless host token %s\", and "+
+		"start the host again", name)
 	if _, err := kube.CoreV1().Services(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
 		return netip.Prefix{}, fmt.Errorf("%s: %w", more, err)
@@ -147,10 +150,10 @@ func (o *hostOptions) serviceRange(ctx context.Context, kube kubernetes.Interfac
 		}
 	}
 	return netip.Prefix{}, fmt.Errorf(
-		"the cluster's Services have no IPv4 addresses, but %v: microVMs reach no others", ranges.Spec.CIDRs)
+		"the cluster's Services have no IPv4 range, only %v: microVMs reach Services over IPv4 only", ranges.Spec.CIDRs)
 }
 
-// hostPort is the address in a URL of an API server.
+// hostPort returns the host and port in the URL of an API server.
 func hostPort(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -163,7 +166,7 @@ func hostPort(server string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// prefix4 reads a flag that is an IPv4 network.
+// prefix4 parses a flag that is an IPv4 network.
 func prefix4(flag, text string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil || !p.Addr().Is4() {

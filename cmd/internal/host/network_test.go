@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A cluster that has no answer is another thing than one that cannot answer just now: pods are not put into user mode
-// for that.
+// A cluster that has no answer differs from one that cannot answer just now: the latter does not put pods into user
+// mode.
 func TestAddressesOfServices(t *testing.T) {
 	const list, get = "/api/v1/services", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes"
 	for _, c := range []struct {

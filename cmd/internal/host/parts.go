@@ -24,7 +24,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network"
 )
 
-// serve runs the parts until ctx is done or one of them fails.
+// serve runs the parts of the host until ctx is done or one of them ends.
 func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.Host, agent *agent.Agent,
 	network *hostNetwork, log *slog.Logger,
 ) error {
@@ -45,7 +45,7 @@ func (o *hostOptions) serve(ctx context.Context, id *agent.Identity, vms *host.H
 	return err
 }
 
-// kubelets are where this host serves the kubelet APIs of its microVMs.
+// kubelets returns where this host serves the kubelet APIs of its microVMs.
 func (o *hostOptions) kubelets(server, pods string) (k microvm.KubeletEndpoints, err error) {
 	k.FirstPort = uint16(o.kubeletPort)
 	if k.Pods, err = netip.ParsePrefix(pods); err != nil {
@@ -70,7 +70,7 @@ func (o *hostOptions) kubelets(server, pods string) (k microvm.KubeletEndpoints,
 	return k, nil
 }
 
-// podHost is what runs the microVMs.
+// podHost returns the options for running the microVMs, and a function that stops their events.
 func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets microvm.KubeletEndpoints,
 	log *slog.Logger,
 ) (host.Options, func(), error) {
@@ -106,8 +106,8 @@ func (o *hostOptions) podHost(ctx context.Context, id *agent.Identity, kubelets 
 	}, broadcaster.Shutdown, nil
 }
 
-// endHostMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their
-// pods have their grace until ctx is done.
+// endHostMicroVMs ends the microVMs that the process of a data directory has left running, and removes their network.
+// Pods have their grace period, but no longer than until ctx is done.
 func endHostMicroVMs(ctx context.Context, dataDir string) (int, error) {
 	n, err := host.Sweep(ctx, localcluster.MicroVMDir(dataDir))
 	return n, errors.Join(err, network.CleanUp(localcluster.MicroVMDir(dataDir)))

@@ -1,4 +1,4 @@
-// Package iam has the command that prints what the controller needs in an AWS account.
+// Package iam implements the command that prints what the controller needs in an AWS account.
 package iam
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/cloud/aws/iampolicy"
 )
 
-// parts are the documents that can be printed alone, for `aws iam put-role-policy` and its like.
+// parts are the documents that can be printed separately, for `aws iam put-role-policy` and similar commands.
 var parts = map[string]func(iampolicy.Scope) any{
 	"controller-policy": func(s iampolicy.Scope) any { return s.Controller() },
 	"controller-trust":  func(s iampolicy.Scope) any { return s.ControllerTrust() },

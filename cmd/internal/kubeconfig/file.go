@@ -12,8 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// edit changes a file under kubectl's own lock, whole or not at all. The change says whether there is anything to
-// write.
+// edit changes a file under kubectl's own lock, atomically. change reports whether there is anything to write.
 func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) error {
 	path, err := follow(path)
 	if err != nil {
@@ -51,8 +50,8 @@ func edit(path string, create bool, change func(root *yaml.Node) (bool, error)) 
 	return replace(path, out.Bytes())
 }
 
-// follow is the file to which a path leads: a link into a folder of dotfiles stays a link, also when its file is
-// still to be made.
+// follow returns the file to which a path leads. A link into a folder of dotfiles remains a link, even if its target
+// does not exist yet.
 func follow(path string) (string, error) {
 	for range 40 { // as many links as Linux follows
 		target, err := os.Readlink(path)
@@ -64,10 +63,11 @@ func follow(path string) (string, error) {
 		}
 		path = target
 	}
-	return "", fmt.Errorf("kubeconfig %s: the link leads in a circle; mend it, or point KUBECONFIG to another file", path)
+	return "", fmt.Errorf("kubeconfig %s: its symbolic links form a loop; fix them, or point KUBECONFIG to another file",
+		path)
 }
 
-// writable refuses a file that its owner has made read-only, which replacing it would ignore.
+// writable rejects a file that its owner has made read-only, since replacing the file would ignore that.
 func writable(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -92,7 +92,7 @@ func load(path string) (*yaml.Node, error) {
 	}
 	var doc yaml.Node
 	malformed := func(err error) error {
-		return fmt.Errorf("kubeconfig %s is malformed and was left alone: %w; mend it, or point KUBECONFIG to another file",
+		return fmt.Errorf("kubeconfig %s is malformed and was left alone: %w; fix it, or point KUBECONFIG to another file",
 			path, err)
 	}
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
@@ -114,7 +114,7 @@ func load(path string) (*yaml.Node, error) {
 	return &doc, nil
 }
 
-// replace keeps the file's mode; a new file is for its owner alone.
+// replace replaces a file and keeps its mode; a new file is for its owner alone.
 func replace(path string, data []byte) error {
 	mode := os.FileMode(0o600)
 	if info, err := os.Stat(path); err == nil {
@@ -124,7 +124,7 @@ func replace(path string, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("kubeconfig: %w", err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // gone already if all went well
+	defer func() { _ = os.Remove(tmp.Name()) }() // already gone if all went well
 	_, err = tmp.Write(data)
 	if err := errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("kubeconfig %s: %w", path, err)
@@ -138,7 +138,7 @@ func replace(path string, data []byte) error {
 // lockPatience is how long another program may take to edit the file.
 const lockPatience = 2 * time.Second
 
-// lock makes the lock file that kubectl and client-go use, too.
+// lock creates the lock file that kubectl and client-go use, too.
 func lock(path string) (unlock func(), err error) {
 	deadline := time.NewTimer(lockPatience)
 	defer deadline.Stop()

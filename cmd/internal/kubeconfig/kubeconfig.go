@@ -1,5 +1,5 @@
-// Package kubeconfig puts a cluster into the user's own kubeconfig and takes it out again. The user's file is edited
-// and not rewritten: other entries, unknown fields, their order and comments stay as they are.
+// Package kubeconfig adds a cluster to the user's own kubeconfig and removes it again. It edits the user's file
+// rather than rewriting it: other entries, unknown fields, their order and comments stay as they are.
 package kubeconfig
 
 import (
@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Path is the file that is edited: the first entry of $KUBECONFIG, else ~/.kube/config.
+// Path returns the file to edit: the first entry of $KUBECONFIG, else ~/.kube/config.
 func Path() (string, error) {
 	for _, p := range filepath.SplitList(os.Getenv(clientcmd.RecommendedConfigPathEnvVar)) {
 		if p != "" {
@@ -28,19 +28,19 @@ func Path() (string, error) {
 }
 
 // Context is the context of one local cluster in the user's kubeconfig. Its cluster and user have the same name, and
-// the cluster says in an extension from which data directory it runs: by that it is known whose context it is.
+// an extension of the cluster names the data directory from which it runs: this identifies the owner of the context.
 type Context struct {
 	Name    string
 	DataDir string
 }
 
-// extensionName is the name of the extension, as minikube has one of its own.
+// extensionName is the name of the extension; minikube has a similar one.
 const extensionName = "nodeless"
 
-// Merge adds the current context of the kubeconfig file from, with its cluster and user, to the user's kubeconfig;
-// entries of an earlier run are replaced. The user's current context stays what it is unless there was none. A file
-// that is malformed or read-only is left alone, as is a context of that name that is not ours, or that belongs to
-// another data directory from which a cluster runs; the error says what to do.
+// Merge adds the current context of the kubeconfig file from, with its cluster and user, to the user's kubeconfig,
+// and replaces entries of an earlier run. The user's current context is kept unless there is none. Merge leaves the
+// file alone if it is malformed or read-only, or if a context of that name is not ours or belongs to another data
+// directory from which a cluster runs; the error says what to do.
 func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 	ours, err := clientcmd.LoadFromFile(from)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 		return err
 	}
 	if sameFile(path, from) {
-		return nil // $KUBECONFIG is the cluster's own file already
+		return nil // $KUBECONFIG is already the cluster's own file
 	}
 	return edit(path, true, func(root *yaml.Node) (bool, error) {
 		switch owner, there := ownerOf(root, c.Name); {
@@ -79,8 +79,8 @@ func (c Context) Merge(from string, runs func(dataDir string) bool) error {
 	})
 }
 
-// Remove takes the context out of the user's kubeconfig again, with its cluster and user, also as the current
-// context. A missing file, a file without the context, and a context of another cluster are left as they are.
+// Remove removes the context from the user's kubeconfig, with its cluster and user, also as the current context. A
+// missing file, a file without the context, and a context of another cluster are left as they are.
 func (c Context) Remove() error {
 	path, err := Path()
 	if err != nil {
@@ -103,8 +103,8 @@ func (c Context) Remove() error {
 	})
 }
 
-// DataDir is the data directory of the cluster whose context has this name; "" if there is none in the user's
-// kubeconfig.
+// DataDir returns the data directory of the cluster whose context has this name; "" if the user's kubeconfig has
+// none.
 func DataDir(name string) string {
 	path, err := Path()
 	if err != nil {
@@ -118,8 +118,8 @@ func DataDir(name string) string {
 	return owner
 }
 
-// ownerOf is the data directory that a cluster of the kubeconfig names, "" for one that is not ours; there is false
-// if nothing has this name.
+// ownerOf returns the data directory that a cluster of the kubeconfig names, "" for one that is not ours; there is
+// false if nothing has this name.
 func ownerOf(root *yaml.Node, name string) (dataDir string, there bool) {
 	for _, list := range []string{"clusters", "users", "contexts"} {
 		there = there || find(get(root, list), name) != nil
@@ -132,13 +132,13 @@ func ownerOf(root *yaml.Node, name string) (dataDir string, there bool) {
 	return "", there
 }
 
-// entry is one of the three things that make a context.
+// entry is one of the three entries that make up a context.
 type entry struct {
 	list, field string
 	value       *yaml.Node
 }
 
-// entriesOf translates the current context of a kubeconfig with inline certificates.
+// entriesOf converts the current context of a kubeconfig with inline certificates.
 func (c Context) entriesOf(from *clientcmdapi.Config, path string) ([]entry, error) {
 	current := from.Contexts[from.CurrentContext]
 	if current == nil || from.Clusters[current.Cluster] == nil || from.AuthInfos[current.AuthInfo] == nil {
@@ -156,7 +156,7 @@ func (c Context) entriesOf(from *clientcmdapi.Config, path string) ([]entry, err
 	}, nil
 }
 
-// sameFile reports whether both paths lead to one file. What is wrong with a path is said when it is edited.
+// sameFile reports whether both paths lead to one file. Errors are reported when the file is edited.
 func sameFile(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)

@@ -29,7 +29,7 @@ contexts:
 current-context: prod
 `
 
-// ours writes the kubeconfig of an embedded cluster on the given port.
+// ours writes the kubeconfig of an embedded cluster at the given server.
 func ours(t *testing.T, server string) string {
 	t.Helper()
 	c := clientcmdapi.NewConfig()
@@ -44,7 +44,7 @@ func ours(t *testing.T, server string) string {
 	return path
 }
 
-// user has a kubeconfig of the given content ("": none) and $KUBECONFIG pointing to it.
+// user sets $KUBECONFIG to a kubeconfig with the given content ("": none).
 func user(t *testing.T, content string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "kube", "config")
@@ -74,7 +74,7 @@ func read(t *testing.T, path string) string {
 	return string(raw)
 }
 
-// own is the context of the cluster of these tests; nothing else runs on this machine.
+// own is the context of these tests' cluster; nothing else runs on this machine.
 var own = Context{Name: "nodeless-a", DataDir: "/data/a"}
 
 func nothing(string) bool { return false }
@@ -203,7 +203,7 @@ func TestAContextOfSomebodyElseIsRespected(t *testing.T) {
 	}
 }
 
-// Two clusters of one name: the context belongs to the one that runs.
+// Two clusters with the same name: the context belongs to the one that runs.
 func TestTheContextOfAClusterThatRunsIsLeftAlone(t *testing.T) {
 	path := user(t, theirs)
 	merge(t, ours(t, "https://127.0.0.1:16443"))
@@ -263,7 +263,7 @@ func TestALinkToAFileThatIsStillToBeMade(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := own.Merge(ours(t, "https://127.0.0.1:16443"), nothing); err == nil ||
-		!strings.Contains(err.Error(), "circle") {
+		!strings.Contains(err.Error(), "loop") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -16,7 +16,7 @@ func scalar(s string) *yaml.Node {
 
 func binary(b []byte) *yaml.Node { return scalar(base64.StdEncoding.EncodeToString(b)) }
 
-// mapping takes keys and *yaml.Node values in turn.
+// mapping builds a mapping from alternating keys and *yaml.Node values.
 func mapping(pairs ...any) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -25,7 +25,7 @@ func mapping(pairs ...any) *yaml.Node {
 	return m
 }
 
-// get is the value of a key, nil if there is none or m is no mapping.
+// get returns the value of a key, nil if there is none or m is not a mapping.
 func get(m *yaml.Node, key string) *yaml.Node {
 	if m == nil || m.Kind != yaml.MappingNode {
 		return nil
@@ -46,7 +46,7 @@ func set(m *yaml.Node, key string, value *yaml.Node) {
 	m.Content = append(m.Content, scalar(key), value)
 }
 
-// find is the item of a list whose name it is.
+// find returns the item of a list that has a name.
 func find(list *yaml.Node, name string) *yaml.Node {
 	if list == nil || list.Kind != yaml.SequenceNode {
 		return nil
@@ -59,7 +59,7 @@ func find(list *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// upsert replaces a field of a list's item of that name, or appends such an item; other fields of the item stay.
+// upsert replaces a field of the list's item with a name, or appends such an item; other fields of the item are kept.
 func upsert(root *yaml.Node, list, name, field string, value *yaml.Node) error {
 	seq := get(root, list)
 	if seq == nil || seq.Tag == "!!null" {
@@ -81,7 +81,7 @@ func upsert(root *yaml.Node, list, name, field string, value *yaml.Node) error {
 	return nil
 }
 
-// drop removes the items of that name from a list.
+// drop removes the items with a name from a list.
 func drop(root *yaml.Node, list, name string) {
 	seq := get(root, list)
 	for item := find(seq, name); item != nil; item = find(seq, name) {

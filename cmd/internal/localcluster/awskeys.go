@@ -15,15 +15,15 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// awsKeysFile keeps the access key of a data directory's AWS account, in the format of ~/.aws/credentials: whoever
-// has it is an administrator of the cluster, as whoever has the kubeconfig beside it.
+// awsKeysFile returns the file with the access key of a data directory's AWS account, in the format of
+// ~/.aws/credentials. Anyone who has the key is an administrator of the cluster, as with the kubeconfig beside it.
 func awsKeysFile(dir string) string { return filepath.Join(dir, "region", "credentials") }
 
-// ToolsKubeconfig is the kubeconfig for tools such as `aws eks update-kubeconfig`, which write to it: up's own stays
-// as it is.
+// ToolsKubeconfig returns the kubeconfig for tools that write to it, such as `aws eks update-kubeconfig`; that of
+// `nodeless up` stays as it is.
 func ToolsKubeconfig(dir string) string { return filepath.Join(dir, "region", "kubeconfig") }
 
-// KeepAWSKeys reads the access key of a data directory and makes it the first time.
+// KeepAWSKeys loads the access key of a data directory, and creates it the first time.
 func KeepAWSKeys(dir string) (awssdk.Credentials, error) {
 	keys, err := LoadAWSKeys(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,8 @@ func KeepAWSKeys(dir string) (awssdk.Credentials, error) {
 	return keys, nil
 }
 
-// AWSCredentials is how programs of the cluster in a data directory sign what they ask its region.
+// AWSCredentials returns the credentials with which programs sign requests to the region of the cluster in a data
+// directory.
 func AWSCredentials(dir string) awssdk.CredentialsProvider {
 	return awssdk.CredentialsProviderFunc(func(context.Context) (awssdk.Credentials, error) { return LoadAWSKeys(dir) })
 }

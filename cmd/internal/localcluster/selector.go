@@ -1,5 +1,5 @@
 // Package localcluster finds the clusters of "nodeless up" by their names and data directories, and knows the files
-// that they keep there.
+// in these directories.
 package localcluster
 
 import (
@@ -19,19 +19,20 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
-// defaultName is the name of a cluster that was given none.
+// defaultName is the name of a cluster that was not given one.
 const defaultName = "nodeless"
 
-// ContextName is the kubeconfig context of a cluster, as kind names those of its own.
+// ContextName returns the kubeconfig context of a cluster, in the way of kind.
 func ContextName(cluster string) string { return "nodeless-" + cluster }
 
-// Selector says which cluster of "nodeless up" a command means: by the cluster's name or by the folder of its state.
+// Selector says which cluster of "nodeless up" a command is about: by the cluster's name or by the folder of its
+// state.
 type Selector struct {
 	Name, DataDir string
 	Set           *pflag.FlagSet
 }
 
-// DataDirUsage is the usage of --data-dir: cobra would print the home directory of whoever makes the reference.
+// DataDirUsage is the usage of --data-dir: cobra would print the home directory of whoever generates the reference.
 const DataDirUsage = "folder of the cluster's state (default: $XDG_DATA_HOME/nodeless or ~/.local/share/nodeless; " +
 	"nodeless-NAME beside it for a cluster with another name)"
 
@@ -42,7 +43,7 @@ func (p *Selector) Add(f *pflag.FlagSet) {
 	f.StringVar(&p.DataDir, "data-dir", "", DataDirUsage)
 }
 
-// Given reports whether the command line itself says which cluster, and not the environment.
+// Given reports whether the command line itself, rather than the environment, says which cluster.
 func (p *Selector) Given() bool {
 	if p.Set == nil {
 		return p.Name != "" || p.DataDir != ""
@@ -50,10 +51,10 @@ func (p *Selector) Given() bool {
 	return program.OnCommandLine(p.Set, "name") || program.OnCommandLine(p.Set, "data-dir")
 }
 
-// validName is one that can stand in a context's and a folder's name.
+// validName matches names that are valid in those of contexts and folders.
 var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
-// Resolve is the absolute path of the data directory.
+// Resolve returns the absolute path of the data directory.
 func (p *Selector) Resolve() (string, error) {
 	if p.Name != "" && !validName.MatchString(p.Name) {
 		return "", fmt.Errorf("--name %q: give at most 40 lower-case letters, digits and hyphens, such as team-a", p.Name)
@@ -67,8 +68,8 @@ func (p *Selector) Resolve() (string, error) {
 	return filepath.Abs(p.DataDir)
 }
 
-// resolveName is the folder of a cluster's name: where its context says that it is, or where a cluster of that name
-// is made.
+// resolveName returns the folder for a cluster's name: the default one if it holds a cluster, else the one that the
+// cluster's context names, else the default one, where a cluster of that name would be created.
 func (p *Selector) resolveName() (string, error) {
 	dir, err := defaultDir(cmp.Or(p.Name, defaultName))
 	if err != nil || p.Name == "" {
@@ -84,7 +85,7 @@ func (p *Selector) resolveName() (string, error) {
 	return dir, nil
 }
 
-// defaultDir is where a cluster of that name keeps its state unless --data-dir says otherwise.
+// defaultDir returns where a cluster with a name keeps its state unless --data-dir says otherwise.
 func defaultDir(name string) (string, error) {
 	base := os.Getenv("XDG_DATA_HOME")
 	if base == "" {
@@ -101,7 +102,8 @@ func defaultDir(name string) (string, error) {
 	return filepath.Abs(filepath.Join(base, folder))
 }
 
-// ResolveExisting is resolve for commands that make no cluster: one that both flags name has to be one.
+// ResolveExisting is Resolve for commands that create no cluster: if both flags are given, they must name the same
+// one.
 func (p *Selector) ResolveExisting() (string, error) {
 	dir, err := p.Resolve()
 	if err != nil {
@@ -110,7 +112,7 @@ func (p *Selector) ResolveExisting() (string, error) {
 	m, err := datadir.Read(dir)
 	switch {
 	case errors.Is(err, datadir.ErrNotOurs) || errors.Is(err, fs.ErrNotExist):
-		return dir, nil // nothing runs there, which the command says
+		return dir, nil // nothing runs there, which the command reports
 	case err != nil:
 		return "", err
 	case p.Name != "" && p.DataDir != "" && cmp.Or(m.Name, defaultName) != p.Name:
@@ -120,14 +122,14 @@ func (p *Selector) ResolveExisting() (string, error) {
 	return dir, nil
 }
 
-// FromEnvironment is the place that the environment names, for commands whose flags are not ours.
+// FromEnvironment returns the Selector that the environment gives, for commands whose flags are not ours.
 func FromEnvironment() Selector {
 	p := Selector{Name: os.Getenv("NODELESS_NAME"), DataDir: os.Getenv("NODELESS_DATA_DIR")}
 	return p
 }
 
-// placeFlag is what a command needs to find the cluster of a data directory, with a space before it; "" if it is
-// found without.
+// placeFlag returns the flag that a command needs to find the cluster of a data directory, with a space before it; ""
+// if it needs none.
 func placeFlag(dir, name string) string {
 	without := FromEnvironment()
 	if found, err := without.Resolve(); err == nil && found == dir {
@@ -139,14 +141,14 @@ func placeFlag(dir, name string) string {
 	return datadir.Flag(dir)
 }
 
-// CommandFor is a command line about the cluster of a data directory: "nodeless down --name b".
+// CommandFor returns a command line about the cluster of a data directory, such as "nodeless down --name b".
 func CommandFor(command, dir, name string) string {
 	return program.Name() + " " + command + placeFlag(dir, name)
 }
 
-// NameIn is the name of the cluster of a data directory, also of one that is still to be made.
+// NameIn returns the name of the cluster of a data directory, even if it is yet to be created.
 func NameIn(dir string) string {
-	m, _ := datadir.Read(dir) // a folder that cannot be read has no name to tell
+	m, _ := datadir.Read(dir) // a folder that cannot be read has no name
 	if m.Name != "" {
 		return m.Name
 	}
@@ -158,7 +160,7 @@ func NameIn(dir string) string {
 	return defaultName
 }
 
-// NothingRuns says that there is no cluster in a data directory, and how to have one.
+// NothingRuns returns a message that no cluster runs in a data directory, and how to start one.
 func NothingRuns(dir string) string {
 	return fmt.Sprintf("nothing runs in %s; start a cluster with: %s", dir, CommandFor("up", dir, NameIn(dir)))
 }

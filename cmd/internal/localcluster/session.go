@@ -24,15 +24,15 @@ type Session struct {
 	Region     string        `json:"region"`
 	RegionURL  string        `json:"regionEndpoint"`
 	BootTime   time.Duration `json:"bootTimeNanoseconds"`
-	Context    string        `json:"context,omitempty"`        // of the user's kubeconfig; "" if it is not there
-	NoContext  string        `json:"contextProblem,omitempty"` // why it is not, although it should be
+	Context    string        `json:"context,omitempty"`        // in the user's kubeconfig; "" if it is not there
+	NoContext  string        `json:"contextProblem,omitempty"` // why it is not there, although it should be
 	Page       string        `json:"page,omitempty"`           // the link that opens it, with its token
-	// Secrets of this cluster, which is why nobody else may read the file: callers send them as Authorization: Bearer.
+	// Secrets of this cluster, which callers send as Authorization: Bearer. They are why nobody else may read the file.
 	PageToken   string `json:"pageToken,omitempty"`
-	RegionToken string `json:"regionToken"` // of the region's calls below /_nodeless/
+	RegionToken string `json:"regionToken"` // for the region's calls below /_nodeless/
 }
 
-// ErrNotRunning says that no cluster runs from a data directory.
+// ErrNotRunning means that no cluster runs from a data directory.
 var ErrNotRunning = errors.New("not running")
 
 // SessionFile returns the path of a data directory's session.
@@ -51,7 +51,7 @@ func (s Session) Save(dir string) error {
 	return os.Rename(tmp, SessionFile(dir))
 }
 
-// LoadSession reads the session of the process that uses the data directory; errNotRunning if none does.
+// LoadSession reads the session of the process that uses the data directory; ErrNotRunning if none does.
 func LoadSession(dir string) (Session, error) {
 	var s Session
 	data, err := os.ReadFile(SessionFile(dir))
@@ -64,18 +64,18 @@ func LoadSession(dir string) (Session, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("session file %s is damaged (%w); if nothing runs, delete it", SessionFile(dir), err)
 	}
-	// of a process that was killed, while another one starts
+	// The session may be that of a process that was killed, while another one starts.
 	if pid, used := datadir.User(dir); !used || pid != 0 && pid != s.PID {
 		return s, ErrNotRunning
 	}
 	return s, nil
 }
 
-// TypesFile keeps the types of one's own that a cluster of `nodeless up` was made with.
+// TypesFile returns the file with the custom instance types that a cluster of `nodeless up` was created with.
 func TypesFile(dir string) string { return filepath.Join(dir, "region", "types.json") }
 
-// Scheduler returns the configuration of kube-scheduler in a cluster of `nodeless up`, of which its control plane keeps
-// the file.
+// Scheduler returns the configuration of kube-scheduler in a cluster of `nodeless up`, from the file that its control
+// plane keeps.
 func Scheduler(dir string) (translate.SchedulerConfig, error) {
 	file := filepath.Join(dir, "pki", "kube-scheduler.yaml")
 	document, err := os.ReadFile(file)
@@ -92,25 +92,26 @@ func Scheduler(dir string) (translate.SchedulerConfig, error) {
 	return config, nil
 }
 
-// EKSName is what the simulated region calls its cluster: in tags, user data and EKS.
+// EKSName is the cluster's name in the simulated region: in tags, user data and EKS.
 const EKSName = "nodeless"
 
-// TokenFile keeps the token of a listener, so that links stay good over restarts.
+// TokenFile returns the file with the token of a listener, which keeps links valid across restarts.
 func TokenFile(dir, listener string) string { return filepath.Join(dir, "tokens", listener) }
 
-// RegionFile remembers in which region a cluster lives: its machines are there.
+// RegionFile returns the file with the name of a cluster's region, where its instances are.
 func RegionFile(dir string) string { return filepath.Join(dir, "region", "name") }
 
-// AutoModeFile remembers which built-in NodePools of EKS Auto Mode a cluster has; there is none for other clusters.
+// AutoModeFile returns the file with the built-in NodePools of EKS Auto Mode that a cluster has; other clusters have
+// no such file.
 func AutoModeFile(dir string) string { return filepath.Join(dir, "region", "auto-mode") }
 
-// EngineUsage is of the flag --engine.
+// EngineUsage is the usage of the flag --engine.
 const EngineUsage = "how pods of FargateProfiles run: auto (KVM if a guest boots with it, else TCG), kvm, tcg, or " +
 	"namespace: no virtual machines and NO security boundary, for machines that cannot have any, and for profiles " +
 	"that ask for it"
 
-// MicroVMDir is where this machine keeps its microVMs, below the data directory.
+// MicroVMDir returns where this machine keeps its microVMs, below the data directory.
 func MicroVMDir(dataDir string) string { return filepath.Join(dataDir, "microvms") }
 
-// ImageDir is where images are looked for first, and built to.
+// ImageDir returns where images are looked up first, and where they are built.
 func ImageDir(dataDir string) string { return filepath.Join(dataDir, "images") }

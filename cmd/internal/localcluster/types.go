@@ -11,8 +11,8 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// ParseTypes reads types and has all of them checked, also as labels of Nodes: what the API server would refuse of each
-// Node is refused here.
+// ParseTypes parses custom instance types and validates them, also as labels of Nodes: it rejects what the API server
+// would reject for each Node.
 func ParseTypes(text []byte) (*catalog.Own, error) {
 	own, err := catalog.ReadOwn(text)
 	if err != nil {
@@ -39,8 +39,8 @@ func ParseTypes(text []byte) (*catalog.Own, error) {
 	return own, nil
 }
 
-// TypeLabels are the labels types of one's own have beside EC2's, for the provider. The API then takes requirements on
-// them as on EC2's: a node has them from its type, not from its claim.
+// TypeLabels returns the labels that custom types have besides EC2's, for the provider. The API then accepts
+// requirements on them as on EC2's: a node gets them from its type, not from its NodeClaim.
 func TypeLabels(own *catalog.Own) func(string) map[string]string {
 	if own == nil {
 		return nil

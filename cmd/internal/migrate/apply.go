@@ -20,13 +20,13 @@ import (
 	"github.com/nodeless/nodeless/migrate"
 )
 
-// fieldManager owns the fields of what is applied.
+// fieldManager owns the fields of applied objects.
 const fieldManager = client.FieldOwner("nodeless-migrate")
 
-// appliedResources are those of what --apply applies.
+// appliedResources are the resources that --apply applies.
 const appliedResources = "nodepools.karpenter.sh,ec2nodeclasses.karpenter.k8s.aws,fargateprofiles.nodeless.sh"
 
-// applied is what became of an object in the cluster.
+// applied is what applying an object did in the cluster.
 type applied struct {
 	Object string `json:"object"`
 	Action string `json:"action"` // created, changed, unchanged or left
@@ -40,8 +40,9 @@ func (a *applied) text() string {
 	return fmt.Sprintf("%s: %s: %s\n", a.Object, a.Action, a.Why)
 }
 
-// applyAll applies what was migrated, by server-side apply: all of it or, if a dry run of one object fails, nothing. If
-// the cluster changes in between, or goes away, the error says how far it came; another run goes on from there.
+// applyAll applies what was migrated, by server-side apply: all of it or, if a dry run of one object fails, nothing.
+// If the cluster changes or becomes unreachable in between, the error says how many objects were applied; another run
+// goes on from there.
 func applyAll(ctx context.Context, cfg *rest.Config, r *migrate.Result, warnings io.Writer) ([]applied, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NewWarningWriter(warnings, rest.WarningWriterOptions{Deduplicate: true})
@@ -87,7 +88,7 @@ func applyAll(ctx context.Context, cfg *rest.Config, r *migrate.Result, warnings
 	return out, nil
 }
 
-// toApply returns nil for what is not applied.
+// toApply converts an object for applying; nil if it is not to be applied.
 func toApply(o *migrate.Object) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -107,7 +108,7 @@ func toApply(o *migrate.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// applyOne applies an object, and says what that did.
+// applyOne applies an object, and returns what that did.
 func applyOne(ctx context.Context, c client.Client, u *unstructured.Unstructured,
 	more ...client.ApplyOption,
 ) (action string, err error) {
@@ -130,7 +131,7 @@ func applyOne(ctx context.Context, c client.Client, u *unstructured.Unstructured
 	return "changed", nil
 }
 
-// remedied adds to an error of the API server what to do about it.
+// remedied adds a remedy to an error of the API server.
 func remedied(err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
@@ -143,7 +144,7 @@ func remedied(err error) error {
 	return err
 }
 
-// allowed is how an administrator allows it.
+// allowed says how an administrator allows applying.
 func allowed() string {
 	return "an administrator allows it: kubectl create clusterrole nodeless-migrate-apply --verb=get,create,patch " +
 		"--resource=" + appliedResources + " && kubectl create clusterrolebinding nodeless-migrate-apply " +

@@ -39,19 +39,19 @@ type bill struct {
 	Unknown string     `json:"unknown,omitempty"` // why there is no comparison
 }
 
-// nodes are counted by what they are: "m5.large on-demand".
+// nodes are counted by type and capacity type, such as "m5.large on-demand".
 type nodes struct {
 	Nodes           map[string]int `json:"nodes"`
 	DollarsPerMonth float64        `json:"dollarsPerMonth"`
 }
 
 type forecast struct {
-	Pools string `json:"pools"` // as written, or with --widen
+	Pools string `json:"pools"` // "as written" or "with --widen"
 	nodes
 	Unplaced []string `json:"unplaced,omitempty"` // pods that would get no node, and why
 }
 
-// liveBill compares in the cluster.
+// liveBill makes the bill from the cluster.
 func (o *options) liveBill(ctx context.Context, t *target.Cluster, in texts, r *migrate.Result) *bill {
 	read := t.Options
 	read.Catalog, read.Partial, read.Keep = nil, true, true
@@ -63,8 +63,8 @@ func (o *options) liveBill(ctx context.Context, t *target.Cluster, in texts, r *
 	return compare(ctx, c, in, o.o, r)
 }
 
-// compare forecasts what happens when the nodes go and the pools are there: as they are written and, unless they have
-// them already, with more instance types.
+// compare forecasts what happens when the old nodes are deleted and the pools exist: as they are written and, unless
+// that changes nothing, with more instance types.
 func compare(ctx context.Context, c *capture.Cluster, in texts, o migrate.Options, r *migrate.Result) *bill {
 	b := &bill{}
 	old := launched(c, r.Nodes)
@@ -107,7 +107,7 @@ func launched(c *capture.Cluster, sets []migrate.Nodes) []*corev1.Node {
 	return out
 }
 
-// today prices nodes by their labels. Those without a capacity type count as on demand.
+// today prices nodes by their labels. Nodes without a capacity type count as on-demand.
 func today(old []*corev1.Node) (nodes, error) {
 	out := nodes{Nodes: map[string]int{}}
 	for _, n := range old {
@@ -123,7 +123,7 @@ func today(old []*corev1.Node) (nodes, error) {
 	return out, nil
 }
 
-// add counts a node by its name, and what the instance alone costs: volumes and addresses are the same then as today.
+// add counts a node by its type, and adds the cost of the instance alone: volumes and addresses stay the same.
 func (n *nodes) add(instanceType, zone, capacity, suffix string) error {
 	price := view.PriceOf(map[string]string{
 		corev1.LabelInstanceTypeStable: instanceType, corev1.LabelTopologyZone: zone, karpv1.CapacityTypeLabelKey: capacity,
@@ -136,7 +136,7 @@ func (n *nodes) add(instanceType, zone, capacity, suffix string) error {
 	return nil
 }
 
-// isSpot knows the labels of Karpenter, EKS, and the custom one of self-managed groups.
+// isSpot checks the labels of Karpenter, of EKS, and the custom ones of self-managed groups.
 func isSpot(n *corev1.Node) bool {
 	for _, key := range []string{
 		karpv1.CapacityTypeLabelKey, "eks.amazonaws.com/capacityType", "node.kubernetes.io/lifecycle", "node-lifecycle",
@@ -148,7 +148,7 @@ func isSpot(n *corev1.Node) bool {
 	return false
 }
 
-// forecast adds what the pods' nodes are then, and returns why that is not known.
+// forecast adds which nodes the pods would have, or returns why that is unknown.
 func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r *migrate.Result,
 	old []*corev1.Node,
 ) string {
@@ -175,7 +175,7 @@ func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r
 	for _, n := range out.Added {
 		suffix := ""
 		if !slices.ContainsFunc(r.Objects, func(o *migrate.Object) bool { return o.Title() == "NodePool "+n.Pool }) {
-			suffix = " of NodePool " + n.Pool // which was there before
+			suffix = " of NodePool " + n.Pool // which existed before
 		}
 		if err := f.add(n.Type, n.Zone, n.CapacityType, suffix); err != nil {
 			return err.Error()
@@ -190,7 +190,7 @@ func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r
 	return ""
 }
 
-// changesOf are the objects that a forecast knows.
+// changesOf returns the objects that a forecast supports.
 func changesOf(r *migrate.Result) ([]whatif.Change, error) {
 	var b bytes.Buffer
 	for _, o := range r.Objects {
@@ -208,7 +208,7 @@ func changesOf(r *migrate.Result) ([]whatif.Change, error) {
 	return whatif.Manifests(&b, "what was migrated")
 }
 
-// text is the bill as a part of the report.
+// text formats the bill as a part of the report.
 func (b *bill) text() string {
 	var out strings.Builder
 	out.WriteString("The pods of today on the new pools\n")
@@ -234,7 +234,7 @@ func (b *bill) text() string {
 	return printable.Lines(out.String())
 }
 
-// fewPods is how many pods without a node are named.
+// fewPods is how many pods without a node are listed.
 const fewPods = 10
 
 func (n *nodes) text() string {

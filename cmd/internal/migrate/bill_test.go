@@ -13,7 +13,8 @@ const group = `{"nodegroup": {"nodegroupName": "web", "nodegroupArn": "arn:aws:e
   "clusterName": "demo", "subnets": ["subnet-1"], "amiType": "AL2023_x86_64_STANDARD", "nodeRole": "arn:aws:iam::111122223333:role/nodes",
   "scalingConfig": {"minSize": 0, "maxSize": 9, "desiredSize": 3}, "instanceTypes": ["m5.large"]}}`
 
-// of is a cluster of nodes of the group, with a pod each that asks for half a node, and one pod that no pool takes.
+// of returns a cluster with nodes of the group, each with a pod that requests half of it, and one pod that fits no
+// pool.
 func of(t *testing.T, nodes int, capacity string) *capture.Cluster {
 	t.Helper()
 	var b strings.Builder

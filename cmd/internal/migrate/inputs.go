@@ -37,7 +37,7 @@ func (ts *texts) add(in migrate.Input) error {
 	return nil
 }
 
-// migrated is what becomes of the texts.
+// migrated migrates the texts.
 func (ts texts) migrated(o migrate.Options) (*migrate.Result, error) {
 	var inputs []migrate.Input
 	for _, t := range ts {
@@ -48,14 +48,14 @@ func (ts texts) migrated(o migrate.Options) (*migrate.Result, error) {
 	return migrate.Run(inputs, o)
 }
 
-// find looks for the cluster that flags speak of; nil if none does.
+// find finds the cluster that the flags refer to; nil if they refer to none.
 func (o *options) find() (*target.Cluster, error) {
 	if !o.fromCluster && !o.fromAWS && !o.apply {
 		return nil, nil
 	}
 	t, err := o.cluster.Find()
 	if err != nil && o.fromAWS && !o.fromCluster && !o.apply && o.clusterName != "" {
-		return &target.Cluster{}, nil // AWS alone is asked
+		return &target.Cluster{}, nil // only AWS is asked
 	}
 	return t, err
 }

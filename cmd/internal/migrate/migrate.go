@@ -1,6 +1,6 @@
 //go:build !noplane
 
-// Package migrate is the command that turns manifests of what launched nodes before into NodePools.
+// Package migrate implements the command that turns manifests of what launched nodes before into NodePools.
 package migrate
 
 import (
@@ -27,7 +27,7 @@ type options struct {
 
 const long = `Reads what launched nodes before and writes NodePools and EC2NodeClasses (v1)
 to stdout, and a report to stderr: what became of each field, which defaults are
-written out because they were others, and what the nodes cost. It changes
+written out because they have changed, and what the nodes cost. It changes
 nothing unless told to --apply, and files need no cluster.
 
 With -f it reads
@@ -38,8 +38,8 @@ With -f it reads
 - the AWS CLI's output: aws eks describe-nodegroup and describe-fargate-profile,
   aws autoscaling describe-auto-scaling-groups together with aws ec2
   describe-launch-template-versions or describe-launch-configurations
-- Cluster Autoscaler's Deployment, whose flags say when idle nodes go
-- workloads, whose labels, selectors and annotations of then are renamed
+- Cluster Autoscaler's Deployment, whose flags say when idle nodes are removed
+- workloads, whose outdated labels, selectors and annotations are renamed
 
 Objects of v1 stay as they are. Other kinds are named and left out.
 
@@ -77,7 +77,7 @@ const examples = `  # A file, with the role that nodes have
   # The fate of every field, as JSON
   nodeless migrate -f manifests/ -o json`
 
-// New returns the command.
+// New returns the command migrate.
 func New() *cobra.Command {
 	var o options
 	c := &cobra.Command{
@@ -150,7 +150,7 @@ func (o *options) run(cmd *cobra.Command) error {
 	return errors.Join(o.write(cmd, a), failed)
 }
 
-// verdict is an error if something is missing in what is written.
+// verdict returns an error if an object cannot work or, with --strict, was left out.
 func (o *options) verdict(r *migrate.Result) error {
 	switch {
 	case r.Failed():
@@ -161,7 +161,7 @@ func (o *options) verdict(r *migrate.Result) error {
 	return nil
 }
 
-// write prints the manifests, or what became of them in the cluster, and the report.
+// write prints the manifests, or what applying them did, and the report.
 func (o *options) write(cmd *cobra.Command, a *answer) error {
 	if o.output == "json" {
 		return output.Data(cmd.OutOrStdout(), "json", a)

@@ -56,8 +56,9 @@ with --remove.`
 const backLong = `Takes the migration back, from whichever step: the groups get their sizes again
 (deleted ones are created again), and their nodes take pods. NodePools that had
 no nodes before launch nothing any more (a limit of 0 CPUs, static ones no
-replicas). The nodes that came since are drained and removed, one by one, and
-Cluster Autoscaler gets its replicas.
+replicas). Cluster Autoscaler gets its replicas, and the nodes that came since
+are drained and removed, one by one. Before the step "closed" the groups have
+not changed: then only the NodePools are kept from launching.
 
 Interrupted, it goes on where it was. "nodeless migrate next" afterwards begins
 anew and opens the pools.`
@@ -155,14 +156,14 @@ func (o *steps) back(cmd *cobra.Command) error {
 			names = append(names, p.Name)
 		}
 	}
-	_, err = fmt.Fprintln(cmd.OutOrStdout(), "The pods are back on the node groups.")
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), "The migration is undone.")
 	if err == nil && len(names) > 0 {
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "NodePools that launch nothing now: %s\n", strings.Join(names, ", "))
 	}
 	return err
 }
 
-// interrupted says of an error by Ctrl-C how to go on.
+// interrupted turns an error caused by Ctrl-C into one that says how to go on.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -171,11 +172,11 @@ func interrupted(ctx context.Context, err error) error {
 		"interrupted; nothing is lost: the same command goes on, nodeless migrate status shows where it stands")}
 }
 
-// hint says what can be done next.
+// hint returns what can be done next.
 func hint(s *transition.State) string {
 	switch {
 	case s.Back:
-		return "It is being taken back: nodeless migrate back goes on, nodeless migrate next turns around."
+		return "The migration is being undone: nodeless migrate back continues, nodeless migrate next goes forward again."
 	case s.Step == transition.Removed:
 		return "Nothing is left to do; nodeless migrate back creates the groups again."
 	case s.Step == transition.Emptied:
@@ -222,7 +223,7 @@ func standingOf(r *transition.Report) standing {
 	return out
 }
 
-// dollars is what nodes cost a month, and why that is not known.
+// dollars returns what nodes cost a month, or why that is unknown.
 func dollars(places []transition.Place) (float64, string) {
 	var all []*corev1.Node
 	for _, p := range places {

@@ -1,5 +1,5 @@
-// Package output prints data in the forms that kubectl's users know: JSON, YAML, a path of it, columns of one's own,
-// a template.
+// Package output prints data in the formats that kubectl's users know: JSON, YAML, a JSONPath, custom columns, a
+// template.
 package output
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// Forms are in the help of -o, behind json and yaml.
+// Forms are the formats that the help of -o lists after json and yaml.
 const Forms = "jsonpath=…, custom-columns=… or go-template=…"
 
-// IsData reports whether a value of -o is one that Rows takes.
+// IsData reports whether Rows accepts a value of -o.
 func IsData(output string) bool {
 	form, of, _ := strings.Cut(output, "=")
 	switch form {
@@ -32,7 +32,7 @@ func IsData(output string) bool {
 	return false
 }
 
-// Data prints anything as JSON or YAML, with what cannot be shown written out.
+// Data prints anything as JSON or YAML, with unprintable characters escaped.
 func Data(w io.Writer, format string, data any) error {
 	text, err := json.MarshalIndent(data, "", "  ")
 	if err != nil {
@@ -49,26 +49,25 @@ func Data(w io.Writer, format string, data any) error {
 	return err
 }
 
-// printer writes data that is plain: maps, lists, texts and numbers, as decoded from JSON.
+// printer writes plain data: maps, lists, strings and numbers, as decoded from JSON.
 type printer func(w io.Writer, plain map[string]any, rows string, headers bool) error
 
-// Check says what is wrong with a value of -o, before anything is asked of a cluster: it is to be one of the tables,
-// or what IsData knows.
+// Check validates a value of -o before a cluster is asked anything: it must be one of the tables, or satisfy IsData.
 func Check(output string, tables ...string) error {
 	if slices.Contains(tables, output) {
 		return nil
 	}
 	if !IsData(output) {
 		known := slices.DeleteFunc(slices.Clone(tables), func(t string) bool { return t == "" })
-		return fmt.Errorf("unknown output %q: use -o %s, or leave it away", output,
+		return fmt.Errorf("unknown output %q: use -o %s, or leave it out", output,
 			strings.Join(append(known, "json", "yaml", Forms), ", "))
 	}
 	_, err := compile(output)
 	return err
 }
 
-// Rows prints anything in a form that IsData knows: as a whole, or, with custom-columns, a row for each element of
-// the field rows (for the whole if rows is empty) below titles, if headers are wanted.
+// Rows prints anything in a format that satisfies IsData: as a whole or, with custom-columns, a row for each element
+// of the field rows (for the whole if rows is empty), below titles if headers is set.
 func Rows(w io.Writer, output string, data any, rows string, headers bool) error {
 	print, err := compile(output)
 	if err != nil {
@@ -81,7 +80,7 @@ func Rows(w io.Writer, output string, data any, rows string, headers bool) error
 	text, err := json.Marshal(data)
 	var plain map[string]any
 	if err == nil {
-		err = utiljson.Unmarshal(text, &plain) // whole numbers stay whole: 1000000, not 1e+06
+		err = utiljson.Unmarshal(text, &plain) // integers stay integers: 1000000, not 1e+06
 	}
 	if err != nil {
 		return fmt.Errorf("write as %s: %w", form, err)
@@ -94,7 +93,7 @@ func Rows(w io.Writer, output string, data any, rows string, headers bool) error
 	return err
 }
 
-// compile reads what stands behind the form; no printer is needed for JSON and YAML.
+// compile parses what follows the format's name; JSON and YAML need no printer.
 func compile(output string) (print printer, err error) {
 	form, of, _ := strings.Cut(output, "=")
 	if form == "json" || form == "yaml" {
@@ -129,7 +128,7 @@ func pathPrinter(path string) (printer, error) {
 	return func(w io.Writer, plain map[string]any, _ string, _ bool) error { return p.Execute(w, plain) }, err
 }
 
-// parsePath reads a path; as with kubectl, the braces and the first dot may be left away.
+// parsePath parses a path; as with kubectl, the braces and the first dot may be omitted.
 func parsePath(path string) (*jsonpath.JSONPath, error) {
 	whole := path
 	if !strings.Contains(path, "{") {
@@ -142,7 +141,7 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return p, nil
 }
 
-// columnsPrinter reads columns TITLE:PATH, separated by commas.
+// columnsPrinter parses columns TITLE:PATH, separated by commas.
 func columnsPrinter(columns string) (printer, error) {
 	var titles []string
 	var paths []*jsonpath.JSONPath
@@ -179,7 +178,7 @@ func columnsPrinter(columns string) (printer, error) {
 	}, nil
 }
 
-// elements are those of the list in a field, which may be missing; or the whole, where no field is named.
+// elements returns the elements of the list in a field, which may be missing, or the whole if no field is named.
 func elements(plain map[string]any, rows string) []any {
 	if rows == "" {
 		return []any{plain}
@@ -188,7 +187,7 @@ func elements(plain map[string]any, rows string) []any {
 	return list
 }
 
-// Table prints rows in aligned columns, with what cannot be shown escaped.
+// Table prints rows in aligned columns, with unprintable characters escaped.
 func Table(w io.Writer, rows ...[]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, cells := range rows {

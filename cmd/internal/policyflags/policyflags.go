@@ -1,4 +1,5 @@
-// Package policyflags holds the flags that decide how the engine chooses. Every command that asks the engine has them.
+// Package policyflags holds the flags that determine how the engine decides. Every command that uses the engine has
+// them.
 package policyflags
 
 import (
@@ -99,7 +100,7 @@ func (c *Flags) Resolve() (model.Policy, gates.Gates, error) {
 	if err != nil {
 		return policy, on, fmt.Errorf("--feature-gates: %w", err)
 	}
-	if len(unknown) > 0 { // they may be another version's
+	if len(unknown) > 0 { // they may belong to another version
 		slog.Warn("unknown feature gates are ignored", "gates", unknown)
 	}
 	policy.SpotToSpot = on.SpotToSpotConsolidation
@@ -118,7 +119,7 @@ func (c *Flags) SchedulerDocument() ([]byte, error) {
 	return document, nil
 }
 
-// Scheduler sets what --scheduler-config says, if it is given. The error names the flag and the field.
+// Scheduler applies --scheduler-config, if it is given. The error names the flag and the field.
 func (c *Flags) Scheduler(to *translate.SchedulerConfig) error {
 	document, err := c.SchedulerDocument()
 	if err != nil || len(document) == 0 {
@@ -172,7 +173,7 @@ func (c *Flags) policy() (p model.Policy, err error) {
 }
 
 func price(flag, unit string, dollars float64) (model.Price, error) {
-	if !(dollars >= 0 && dollars <= maxDollars) { // NaN is neither
+	if !(dollars >= 0 && dollars <= maxDollars) { // false for NaN, too
 		return 0, fmt.Errorf("--%s %v: use %s from 0 to %d", flag, dollars, unit, maxDollars)
 	}
 	return model.Price(math.Round(dollars * 1e6)), nil

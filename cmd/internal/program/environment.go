@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// environmentMark is the annotation of flags whose value is from the environment.
+// environmentMark is the annotation of flags whose value comes from the environment.
 const environmentMark = "nodeless/environment"
 
 // OnCommandLine reports whether a flag was given on the command line.
@@ -18,8 +18,8 @@ func OnCommandLine(f *pflag.FlagSet, name string) bool {
 	return flag != nil && flag.Changed && flag.Annotations[environmentMark] == nil
 }
 
-// ReadEnvironment sets every flag that was not given from NODELESS_<FLAG>. A cluster that the command line
-// names, by its name or its data directory, is not looked for in the environment.
+// ReadEnvironment sets every flag that was not given from NODELESS_<FLAG>. If the command line names a cluster, by
+// its name or its data directory, those of the environment are ignored.
 func ReadEnvironment(cmd *cobra.Command) (err error) {
 	placed := OnCommandLine(cmd.Flags(), "name") || OnCommandLine(cmd.Flags(), "data-dir")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -31,13 +31,13 @@ func ReadEnvironment(cmd *cobra.Command) (err error) {
 			if e := cmd.Flags().Set(f.Name, v); e != nil {
 				err = fmt.Errorf("environment variable %s=%q: %w", name, v, e)
 			}
-			_ = cmd.Flags().SetAnnotation(f.Name, environmentMark, []string{name}) // it fails for flags that are not there
+			_ = cmd.Flags().SetAnnotation(f.Name, environmentMark, []string{name}) // fails only for flags that do not exist
 		}
 	})
 	return err
 }
 
-// BindEnvironment lets NODELESS_DATA_DIR and the like stand for flags that are not given.
+// BindEnvironment makes NODELESS_DATA_DIR and the like stand for flags that are not given.
 func BindEnvironment(c *cobra.Command) {
 	if c.DisableFlagParsing || c.RunE == nil {
 		return

@@ -14,7 +14,7 @@ const (
 // ExitError carries an exit code through cobra.
 type ExitError struct {
 	Code int
-	Err  error // printed before the program exits; nil if everything has been said
+	Err  error // printed before the program exits; nil if there is nothing left to print
 }
 
 func (e *ExitError) Error() string {
@@ -26,7 +26,7 @@ func (e *ExitError) Error() string {
 
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// ExitCode is the exit code that an error carries and what is left to print of it.
+// ExitCode returns the exit code that an error carries, and what is left to print of it.
 func ExitCode(err error) (code int, say error) {
 	var e *ExitError
 	switch {

@@ -8,7 +8,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// LogTo makes a log that of the whole program: the libraries of Go and Kubernetes write to it too.
+// LogTo makes a log that of the whole program: the libraries of Go and Kubernetes write to it, too.
 func LogTo(log *slog.Logger) {
 	slog.SetDefault(log)
 	klog.SetSlogLogger(log)

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// ManifestFiles returns the manifests of a folder, by name, or the one file; - is stdin.
+// ManifestFiles returns the manifests of a folder, by extension and name, or the one file; - is stdin.
 func ManifestFiles(name string) ([]string, error) {
 	if name == "-" {
 		return []string{name}, nil
@@ -17,7 +17,7 @@ func ManifestFiles(name string) ([]string, error) {
 	}
 	var out []string
 	for _, pattern := range []string{"*.yaml", "*.yml", "*.json"} {
-		files, _ := filepath.Glob(filepath.Join(name, pattern)) // of a pattern that is right
+		files, _ := filepath.Glob(filepath.Join(name, pattern)) // fails only for malformed patterns
 		out = append(out, files...)
 	}
 	if len(out) == 0 {

@@ -14,14 +14,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// Names under which the program is something else: a plugin of kubectl, and what kubectl asks to complete the
-// plugin's words.
+// Names under which the program is something else: a kubectl plugin, and what kubectl calls to complete the plugin's
+// words.
 const (
 	pluginName    = "kubectl-nodeless"
 	completerName = "kubectl_complete-nodeless"
 )
 
-// CalledAs is how people call the program whose file has this name, and what it was asked for.
+// CalledAs returns how people call the program whose file has this name, and its arguments.
 func CalledAs(file string, args []string) (name string, what []string) {
 	switch strings.TrimSuffix(filepath.Base(file), ".exe") {
 	case pluginName:
@@ -32,12 +32,12 @@ func CalledAs(file string, args []string) (name string, what []string) {
 	return "nodeless", args
 }
 
-// CallItself has all texts say what people type, where that is not "nodeless".
+// CallItself makes all texts use the name that people type, if that is not "nodeless".
 func CallItself(name string, root *cobra.Command) {
 	if name == root.Name() {
 		return
 	}
-	root.CompletionOptions.DisableDefaultCmd = true // kubectl asks for a plugin's words itself, see completerName
+	root.CompletionOptions.DisableDefaultCmd = true // kubectl asks for a plugin's completions itself, see completerName
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	say := Rename(name, root)
 	root.SetErr(spoken{root.ErrOrStderr(), name, say})
@@ -47,7 +47,7 @@ func CallItself(name string, root *cobra.Command) {
 	}
 }
 
-// Rename replaces what stands for the program in a text, where one of its commands follows.
+// Rename returns a function that replaces the program's name in a text wherever one of its commands follows.
 func Rename(name string, root *cobra.Command) func(string) string {
 	words := []string{"completion", "help", "version"}
 	for _, c := range root.Commands() {
@@ -61,14 +61,14 @@ func Rename(name string, root *cobra.Command) func(string) string {
 	}
 }
 
-// spoken is stderr for a program that people call by another name: what it says of itself is what they type.
+// spoken is stderr for a program that people call by another name, which it puts into messages.
 type spoken struct {
 	io.Writer
 	name string
 	say  func(string) string
 }
 
-// Write says the words of one message.
+// Write writes one message.
 func (s spoken) Write(p []byte) (int, error) {
 	text := s.say(string(p))
 	if rest, own := strings.CutPrefix(text, "nodeless: "); own {
@@ -80,13 +80,13 @@ func (s spoken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Printable is an error as people read it: what it quotes of a cluster or a file may be anything.
+// Printable returns an error as people may read it: what it quotes from a cluster or a file may be anything.
 func Printable(name string, root *cobra.Command, err error) string {
-	text := strings.ReplaceAll(err.Error(), "\t", "  ") // cobra indents its suggestions by tabs
+	text := strings.ReplaceAll(err.Error(), "\t", "  ") // cobra indents its suggestions with tabs
 	return printable.Lines(Rename(name, root)(strings.TrimSpace(text)))
 }
 
-// Commands are those below a command, itself left out.
+// Commands returns all commands below a command, without the command itself.
 func Commands(c *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, sub := range c.Commands() {
@@ -95,7 +95,7 @@ func Commands(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// Name is how the user called this program.
+// Name returns how the user called this program.
 func Name() string {
 	name, _ := CalledAs(os.Args[0], nil)
 	if self := os.Args[0]; name == "nodeless" && filepath.Base(self) != self {

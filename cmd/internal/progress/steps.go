@@ -1,5 +1,5 @@
-// Package progress prints what a command is doing, one line a step, with the seconds it took: live on a terminal, plain
-// lines elsewhere. It honours NO_COLOR and TERM=dumb.
+// Package progress prints what a command is doing, one line per step, with the seconds it took: live on a terminal,
+// as plain lines elsewhere. It honours NO_COLOR and TERM=dumb.
 package progress
 
 import (
@@ -19,13 +19,13 @@ type Printer struct {
 	w     io.Writer
 	live  bool
 	color bool
-	width func() int // of the terminal in columns; 0 = lines are as long as they are
+	width func() int // of the terminal, in columns; 0 = lines are neither cut nor wrapped
 	now   func() time.Time
 
-	open    string // the step under way, "" if none
+	open    string // the step in progress, "" if none
 	started time.Time
 	stop    chan struct{}
-	line    string // the live line now shown, "" if none
+	line    string // the live line on screen, "" if none
 }
 
 // New prints to f; lines are redrawn only if f is a terminal.
@@ -55,7 +55,7 @@ func Plain(w io.Writer) *Printer {
 // Live reports whether lines are redrawn in place.
 func (p *Printer) Live() bool { return p.live }
 
-// Begin opens a step; on a terminal its seconds count up until Done or Fail. A step still open is done.
+// Begin starts a step; on a terminal its seconds count up until Done or Fail. A step that is still open is done.
 func (p *Printer) Begin(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,7 +93,7 @@ func (p *Printer) draw() {
 	fmt.Fprintf(p.w, "\r\033[K %s %s%s", p.paint("…", "36"), p.cut(p.open, 3+len(seconds)), seconds)
 }
 
-// Done closes the open step; a detail, if any, stands behind it.
+// Done closes the open step, and appends a detail, if any.
 func (p *Printer) Done(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,7 @@ func (p *Printer) Status(format string, args ...any) {
 	fmt.Fprint(p.w, "\r\033[K"+p.line)
 }
 
-// EndStatus leaves the live line standing and goes on below it.
+// EndStatus keeps the live line and goes on below it.
 func (p *Printer) EndStatus() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,8 +166,7 @@ func (p *Printer) paint(s, code string) string {
 	return "\033[" + code + "m" + s + "\033[0m"
 }
 
-// cut shortens a text that is redrawn in place to one line of the terminal, less some columns that are needed
-// otherwise.
+// cut shortens a text that is redrawn in place to one line of the terminal, less the columns that other text needs.
 func (p *Printer) cut(s string, less int) string {
 	columns := p.width() - less - 1
 	runes := []rune(s)
@@ -177,7 +176,8 @@ func (p *Printer) cut(s string, less int) string {
 	return string(runes[:max(columns-1, 0)]) + "…"
 }
 
-// wrap breaks a line between words, later lines indented a little further than the first; 0 columns leave it alone.
+// wrap breaks a line between words, and indents later lines a little further than the first; with 0 columns it does
+// nothing.
 func wrap(s string, columns int) string {
 	if columns == 0 || len([]rune(s)) <= columns {
 		return s

@@ -12,7 +12,8 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
-// New prints docs/cli.md. It is for whoever makes the documents, and shown to nobody else.
+// New returns the command that prints docs/cli.md. It is for those who generate the documents, and hidden from
+// others.
 func New() *cobra.Command {
 	return &cobra.Command{
 		Use: "reference", Hidden: true, Args: cobra.NoArgs,
@@ -23,7 +24,7 @@ func New() *cobra.Command {
 	}
 }
 
-// before is what stands above the commands.
+// before is the text above the commands.
 const before = `# Which commands and flags are there?
 
 <!-- Made by "make generate-cli" of the commands themselves; change their texts, not this file. -->
@@ -85,7 +86,7 @@ func writeReference(w io.Writer, root *cobra.Command) error {
 	return err
 }
 
-// documented are the commands that people see.
+// documented returns the commands that people see.
 func documented(root *cobra.Command) []*cobra.Command {
 	var out []*cobra.Command
 	for _, c := range program.Commands(root) {
@@ -124,7 +125,7 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// standard is a flag's default value, nothing where that says nothing.
+// standard formats a flag's default value; "" if it is a zero value.
 func standard(value string) string {
 	switch value {
 	case "", "[]", "false", "0s":
@@ -133,7 +134,7 @@ func standard(value string) string {
 	return "`" + cell(value) + "`"
 }
 
-// cell is text in a table of Markdown.
+// cell escapes text for a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -25,9 +25,10 @@ import (
 )
 
 const (
-	// lookEvery is how often the follower looks at the NodeClaims.
+	// lookEvery is how often the follower reads the NodeClaims.
 	lookEvery = time.Second
-	// askAfter is how long nothing has to change until the follower asks what holds the roll: a replacement boots so long.
+	// askAfter is how long nothing must change before the follower asks what blocks the roll: a replacement takes that
+	// long to boot.
 	askAfter = 10 * time.Second
 )
 
@@ -43,7 +44,7 @@ type follower struct {
 	changed    time.Time
 }
 
-// follow returns the pools as they are in the end.
+// follow follows the roll and returns the pools as they are in the end.
 func (f *follower) follow(ctx context.Context) ([]roll.Pool, error) {
 	now := f.target.Clock.Now
 	begun, asked := now(), time.Time{}
@@ -73,7 +74,7 @@ func (f *follower) follow(ctx context.Context) ([]roll.Pool, error) {
 	}
 }
 
-// progress says how far the pools are, if that has changed.
+// progress prints how far the pools are, if that has changed.
 func (f *follower) progress(rows []roll.Row) {
 	var parts []string
 	for _, r := range rows {
@@ -88,7 +89,7 @@ func (f *follower) progress(rows []roll.Row) {
 	}
 }
 
-// ask says what holds the first node of each pool that needs an update, if it is something else than before.
+// ask prints what blocks the next node of each pool that needs an update, if that has changed.
 func (f *follower) ask(ctx context.Context, pools []roll.Pool) error {
 	policy, _, err := f.policy.Resolve()
 	if err != nil {
@@ -122,7 +123,7 @@ func (f *follower) ask(ctx context.Context, pools []roll.Pool) error {
 	return err
 }
 
-// holds says in a line what an answer says of a node that needs an update.
+// holds summarises in a line what an answer says about a node that needs an update.
 func holds(claim *karpv1.NodeClaim, a *why.Answer) string {
 	text := fmt.Sprintf("node %s: %s", claim.Status.NodeName, a.Summary)
 	if len(a.Blockers) > 0 && a.Blockers[0].Clears != "" {
@@ -136,8 +137,8 @@ func holds(claim *karpv1.NodeClaim, a *why.Answer) string {
 	return text
 }
 
-// next returns the claim that a roll waits for: one that is being replaced, else the first that needs an update; nil if
-// none does.
+// next returns the NodeClaim that a roll waits for: one that is being replaced, else the first that needs an update;
+// nil if none does.
 func next(p *roll.Pool) *karpv1.NodeClaim {
 	var first *karpv1.NodeClaim
 	for i := range p.Claims {

@@ -128,7 +128,7 @@ func rowsOfGroups(groups []roll.Group) table {
 	return newTable(rows, nil)
 }
 
-// preview shows which nodes need an update, and what would stop their replacement.
+// preview shows which nodes need an update, and what would prevent their replacement.
 func (o *groupOptions) preview(cmd *cobra.Command, r *roll.Roller, groups []roll.Group) error {
 	t, w := rowsOfGroups(groups), cmd.OutOrStdout()
 	for i := range groups {
@@ -142,13 +142,13 @@ func (o *groupOptions) preview(cmd *cobra.Command, r *roll.Roller, groups []roll
 	}
 	text := "Nothing was changed; --yes replaces them."
 	if needUpdate(t.Rows) == 0 && !o.force {
-		text = "No node needs an update; --force --yes replaces them all the same."
+		text = "No node needs an update; --force --yes replaces them anyway."
 	}
 	_, err := fmt.Fprintln(w, "\n"+text)
 	return err
 }
 
-// roller returns the roller of the cluster that the flags name, and where that is.
+// roller returns the Roller of the cluster that the flags name, and the address of its API server.
 func (o *groupOptions) roller(cmd *cobra.Command) (*roll.Roller, string, error) {
 	t, err := o.cluster.Find()
 	if err != nil {

@@ -135,7 +135,7 @@ func rowsOf(pools []roll.Pool) []roll.Row {
 	return rows
 }
 
-// begin makes all nodes of a pool need an update, unless such a roll has not ended yet.
+// begin makes all nodes of a pool need an update, unless such a roll is still in progress.
 func (o *poolOptions) begin(ctx context.Context, c client.Client, p *roll.Pool, clock clock.Clock) error {
 	if !o.force || p.Rolling() {
 		return nil
@@ -160,7 +160,7 @@ func (o *poolOptions) preview(cmd *cobra.Command, t *target.Cluster, pools []rol
 	if err := newTable(rows, plan).write(w, o.output); err != nil || output.IsData(o.output) {
 		return err
 	}
-	text := "No node needs an update; --force --yes replaces them all the same."
+	text := "No node needs an update; --force --yes replaces them anyway."
 	switch {
 	case plan != nil:
 		text = "Nothing was changed; --yes replaces them."
@@ -202,7 +202,7 @@ func (o *poolOptions) plan(ctx context.Context, t *target.Cluster, pools []roll.
 	return whatif.Run(ctx, whatif.Input{Cluster: c, Changes: changes, Policy: policy, Gates: on})
 }
 
-// changeOf is the application of a pool, without what the API server has added.
+// changeOf returns the change that applies a NodePool, without what the API server has added.
 func changeOf(p *karpv1.NodePool) ([]whatif.Change, error) {
 	p.ManagedFields, p.Status = nil, karpv1.NodePoolStatus{}
 	text, err := json.Marshal(p)

@@ -1,6 +1,6 @@
 //go:build !noplane
 
-// Package roll is the command that replaces the nodes of NodePools and of Auto Scaling groups by new ones.
+// Package roll implements the command that replaces the nodes of NodePools and of Auto Scaling groups.
 package roll
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/roll"
 )
 
-// New returns the command.
+// New returns the command roll.
 func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "roll",
@@ -58,7 +58,7 @@ func newTable(rows []roll.Row, plan *whatif.Outcome) table {
 	return table{"nodeless.sh/v1alpha1", "Roll", rows, plan}
 }
 
-// write prints the table in kops' columns, with -o wide also the nodes that need an update, or as data.
+// write prints the table with kops' columns and, with -o wide, the nodes that need an update, or as data.
 func (t table) write(w io.Writer, format string) error {
 	if output.IsData(format) {
 		return output.Rows(w, format, t, "rows", true)
@@ -109,7 +109,7 @@ func needUpdate(rows []roll.Row) int {
 	return n
 }
 
-// explained says what to do about a cluster that does not answer. Errors of AWS say that already.
+// explained adds a remedy if a cluster does not answer. Errors of AWS have one already.
 func explained(host string, err error) error {
 	_, unknown := errors.AsType[*roll.UnknownError](err)
 	if _, fromAWS := errors.AsType[*smithy.OperationError](err); unknown || fromAWS {
@@ -118,7 +118,7 @@ func explained(host string, err error) error {
 	return capture.ExplainUnreachable(host, err)
 }
 
-// interrupted says of an error by Ctrl-C how to go on.
+// interrupted turns an error caused by Ctrl-C into one that says how to go on.
 func interrupted(ctx context.Context, err error, then string) error {
 	if ctx.Err() == nil {
 		return err

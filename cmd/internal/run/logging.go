@@ -11,7 +11,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
-// startLog opens the controller's log, and has the libraries of Kubernetes and of Go write to it too.
+// startLog opens the controller's log, and makes the libraries of Kubernetes and Go write to it, too.
 func (s *settings) startLog() (*slog.Logger, error) {
 	log, err := s.openLogger()
 	if err == nil {
@@ -20,7 +20,7 @@ func (s *settings) startLog() (*slog.Logger, error) {
 	return log, err
 }
 
-// openLogger is the controller's log.
+// openLogger opens the controller's log.
 func (s *settings) openLogger() (*slog.Logger, error) {
 	level, err := s.level()
 	if err != nil {
@@ -63,7 +63,7 @@ func outputs(flag, paths string) (io.Writer, error) {
 	return io.MultiWriter(all...), nil
 }
 
-// logWriter says elsewhere, once, that the log cannot be written.
+// logWriter reports elsewhere, once, that the log cannot be written.
 type logWriter struct {
 	to, trouble io.Writer
 	once        sync.Once

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Whoever logs, the libraries of Kubernetes and of Go too, the log is in one format.
+// All logs have one format, even those of the Kubernetes and Go libraries.
 func TestEverybodyLogsInOneFormat(t *testing.T) {
 	before := slog.Default()
 	t.Cleanup(func() { slog.SetDefault(before); klog.ClearLogger() })

@@ -15,7 +15,7 @@ import (
 	"github.com/nodeless/nodeless/controller/rbac"
 )
 
-// newCRDs prints what `nodeless run` needs a cluster to have.
+// newCRDs returns the command that prints the custom resource definitions that `nodeless run` needs.
 func newCRDs() *cobra.Command {
 	var auto bool
 	c := &cobra.Command{
@@ -49,7 +49,7 @@ own definitions: do not replace them.`,
 	return c
 }
 
-// newRBAC prints what the controller may do.
+// newRBAC returns the command that prints the controller's permissions.
 func newRBAC() *cobra.Command {
 	var namespace, lease string
 	var surge, view, hosts, page, auto, groups bool
@@ -110,7 +110,7 @@ service account if one is named.`,
 	return c
 }
 
-// optionalRules are what one part of the controller needs, if it is wanted.
+// optionalRules are the permissions of an optional part of the controller.
 type optionalRules struct {
 	wanted bool
 	rules  func() []rbacv1.PolicyRule
@@ -125,7 +125,7 @@ func wantedRules(parts []optionalRules) (out []rbacv1.PolicyRule) {
 	return out
 }
 
-// viewers are who is to get the role of those who only look.
+// viewers returns the subjects that get the read-only role.
 func viewers(user, account string) ([]rbacv1.Subject, error) {
 	var out []rbacv1.Subject
 	if user != "" {

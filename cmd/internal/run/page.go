@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// runWithPage runs the controller and, beside it, the page of its cluster with the prices that the controller has.
+// runWithPage runs the controller and, beside it, the page of its cluster with the controller's prices.
 func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o controller.Options) error {
 	l, others, err := s.pageGate.Listen(ctx, s.page, true)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package run has the commands that run the controller and print what it needs in a cluster: run, crds and rbac.
+// Package run implements the commands run, crds and rbac, which run the controller and print what it needs in a
+// cluster.
 package run
 
 import (
@@ -59,7 +60,7 @@ namespace.`,
 	return c
 }
 
-// logged says in the log why the controller ended, where whatever it prints is to be JSON.
+// logged writes the error to the log if everything that the controller prints is to be JSON.
 func (s *settings) logged(err error) error {
 	if err == nil || s.logFormat != "json" {
 		return err
@@ -72,8 +73,8 @@ func (s *settings) logged(err error) error {
 	return &program.ExitError{Code: program.ExitFailure}
 }
 
-// frugal is how much garbage the controller lets grow, in percent of what lives: its heap is small, so that
-// collecting it twice as often as usual costs little.
+// frugal is the controller's GOGC, in percent of the live heap: that heap is small, so that collecting garbage twice
+// as often as usual costs little.
 const frugal = 50
 
 func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
@@ -135,7 +136,8 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 	return s.runWithPage(ctx, awsCfg, o)
 }
 
-// provider are the cloud's options: how machines reach the cluster is asked of EKS where that is the better source.
+// provider returns the options of the cloud provider. It asks EKS how instances reach the cluster where EKS knows
+// better.
 func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest.Config) (aws.Options, error) {
 	ca, err := s.caBundle()
 	if err != nil {
@@ -146,7 +148,7 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 		InterruptionQueue: s.interruptionQueue, VMMemoryOverheadPercent: &s.vmMemoryOverhead, ReservedENIs: s.reservedENIs,
 		IsolatedVPC: s.isolatedVPC,
 	}
-	if o.ClusterCA == nil { // before EKS is asked: hashes of node classes go over these, as Karpenter reads them
+	if o.ClusterCA == nil { // before asking EKS: hashes of node classes cover these, as Karpenter reads them
 		if o.ClusterCA, err = target.Authorities(cfg); err != nil {
 			return o, err
 		}
@@ -169,7 +171,7 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 	return o, nil
 }
 
-// controllerOptions are those that the settings decide.
+// controllerOptions returns the controller options that follow from the settings.
 func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, error) {
 	policy, on, err := s.policy.Resolve()
 	if err != nil {
@@ -199,17 +201,18 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName,
 		LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
 		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle,
-		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle),
+		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle), IgnoreDRA: s.ignoreDRA,
 	}, nil
 }
 
-// autoModeSettings are those of EKS Auto Mode; nil if it is off.
+// autoModeSettings returns the settings of EKS Auto Mode; nil if it is off.
 func (s *settings) autoModeSettings() (*automode.Settings, error) {
 	switch {
 	case s.autoMode == "" && s.autoModeRole == "":
 		return nil, nil
 	case s.autoMode == "":
-		return nil, errors.New("--auto-mode-role: has no effect without --auto-mode; give it the built-in NodePools")
+		return nil, errors.New("--auto-mode-role: has no effect without --auto-mode; name the built-in NodePools with " +
+			"--auto-mode")
 	case s.autoModeRole == "":
 		return nil, errors.New("--auto-mode: the NodeClass default needs a role; name it with --auto-mode-role")
 	}
@@ -220,7 +223,7 @@ func (s *settings) autoModeSettings() (*automode.Settings, error) {
 	return &automode.Settings{Pools: pools, Class: automode.DiscoveredClass(s.autoModeRole, s.clusterName)}, nil
 }
 
-// Commands are the controller and what it needs in a cluster.
+// Commands returns the commands run, crds and rbac.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newRun(), newCRDs(), newRBAC()}
 }

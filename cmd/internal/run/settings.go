@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,16 +15,17 @@ import (
 	"github.com/nodeless/nodeless/controller"
 )
 
-// testCloud adds flags for Karpenter's suites and returns what they change; nil without the build tag conformance.
+// testCloud adds flags for Karpenter's suites and returns a function that applies them; nil without the build tag
+// conformance.
 var testCloud func(*pflag.FlagSet) func(*aws.Options, *controller.Options) error
 
-// settings are the controller's. Those that Karpenter v1.14.1 and its AWS provider have too carry their names, as
-// flags and in the environment, and their defaults unless the help says otherwise
+// settings are the controller's settings. Those that Karpenter v1.14.1 and its AWS provider also have use the same
+// names, as flags and in the environment, and the same defaults unless the help says otherwise
 // (karpenter.sh/docs/reference/settings).
 type settings struct {
 	kubeconfig, context string
 	stateDir            string
-	// nil in every build but the one for Karpenter's suites
+	// nil except in the build for Karpenter's suites
 	useTestCloud func(*aws.Options, *controller.Options) error
 
 	clusterName, clusterEndpoint, clusterCA  string
@@ -57,17 +57,19 @@ type settings struct {
 	logLevel, logFormat   string
 	logPaths, logErrPaths string
 
+	ignoreDRA bool
+
 	policy policyflags.Flags
 	inert  inert
 }
 
-// inert are settings of Karpenter that change nothing here unless they ask for what is not there: then that is said.
+// inert are settings of Karpenter that have no effect here. Setting one to request a missing feature logs a warning.
 type inert struct {
-	service, awsGates             string
-	noWarmup, ignoreDRA, noDryRun bool
+	service, awsGates  string
+	noWarmup, noDryRun bool
 }
 
-// karpenterNames are the flags that can be given under Karpenter's name in the environment: CLUSTER_NAME for
+// karpenterNames are the flags that can also be given under Karpenter's name in the environment: CLUSTER_NAME for
 // cluster-name.
 var karpenterNames = []string{
 	"cluster-name", "cluster-endpoint", "cluster-ca-bundle", "interruption-queue", "isolated-vpc", "eks-control-plane",
@@ -83,12 +85,12 @@ var karpenterNames = []string{
 	"scheduler-config", "ignore-dra-requests",
 }
 
-// karpenterName is a flag's in the environment.
+// karpenterName returns Karpenter's name of a flag in the environment.
 func karpenterName(flag string) string {
 	return strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromKarpentersEnvironment sets those flags that were not given otherwise.
+// fromKarpentersEnvironment sets those flags that were not given otherwise from Karpenter's environment variables.
 func fromKarpentersEnvironment(cmd *cobra.Command) error {
 	for _, flag := range karpenterNames {
 		f := cmd.Flags().Lookup(flag)
@@ -195,6 +197,8 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.DurationVar(&s.batchMax, "batch-max-duration", 0,
 		"longest wait while more pods arrive (default: 300 ms, or ten times --batch-idle-duration if that is "+
 			"given)")
+	f.BoolVar(&s.ignoreDRA, "ignore-dra-requests", false,
+		"launch no nodes for pods with claims of dynamic resource allocation, as Karpenter does by default")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&s.logFormat, "log-format", "text", "text or json")
 	f.StringVar(&s.logPaths, "log-output-paths", "stderr",
@@ -206,25 +210,16 @@ func (i *inert) add(f *pflag.FlagSet) {
 	f.StringVar(&i.service, "karpenter-service", "", "Karpenter's; has no effect")
 	f.BoolVar(&i.noWarmup, "disable-controller-warmup", true,
 		"Karpenter's; a standby always knows the state of the cluster")
-	f.BoolVar(&i.ignoreDRA, "ignore-dra-requests", true,
-		"Karpenter's; requests for dynamic resource allocation are always ignored so far")
 	f.BoolVar(&i.noDryRun, "disable-dry-run", false,
 		"Karpenter's; node classes are validated without trial launches")
 	f.StringVar(&i.awsGates, "aws-feature-gates", "NodeClassCEL=false",
 		"Karpenter's; the gate NodeClassCEL is not supported yet")
 }
 
-// wanted are the inert settings that ask for what is not there.
+// wanted returns the inert settings that request a missing feature.
 func (i *inert) wanted() []string {
-	var out []string
-	for flag, wants := range map[string]bool{
-		"ignore-dra-requests": !i.ignoreDRA,
-		"aws-feature-gates":   strings.Contains(i.awsGates, "=true"),
-	} {
-		if wants {
-			out = append(out, flag)
-		}
+	if strings.Contains(i.awsGates, "=true") {
+		return []string{"aws-feature-gates"}
 	}
-	slices.Sort(out)
-	return out
+	return nil
 }

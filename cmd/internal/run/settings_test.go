@@ -18,7 +18,7 @@ import (
 
 var bundle = base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\n"))
 
-// parsed are the settings of a command line, and what the controller is told.
+// parsed returns the settings of a command line, and the controller's options.
 func parsed(args ...string) (*settings, controller.Options, error) {
 	var s settings
 	f := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -33,7 +33,7 @@ func parsed(args ...string) (*settings, controller.Options, error) {
 	return &s, o, err
 }
 
-// Every setting of Karpenter's is there, with values it takes, and values that are refused by its name.
+// Every setting of Karpenter exists, accepts valid values, and rejects others with an error that names it.
 func TestKarpentersSettings(t *testing.T) {
 	number, truth := []string{"-1", "many"}, []string{"perhaps"}
 	for flag, c := range map[string]struct{ good, bad []string }{
@@ -80,7 +80,7 @@ func TestKarpentersSettings(t *testing.T) {
 				`{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}]}}`},
 			[]string{"podTopologySpread: {}\nx: 1", "no/such/file", "apiVersion: v1\n"},
 		},
-		"ignore-dra-requests": {[]string{"true"}, truth},
+		"ignore-dra-requests": {[]string{"true", "false"}, truth},
 	} {
 		if !slices.Contains(karpenterNames, flag) {
 			t.Errorf("%s cannot be given as %s", flag, karpenterName(flag))
@@ -120,7 +120,7 @@ func TestTheEnvironmentOfAKarpenterDeploymentIsUnderstood(t *testing.T) {
 	}
 	for flag, want := range map[string]string{
 		"cluster-name": "prod", "metrics-port": "8000", "log-level": "debug", "leader-election-namespace": "karpenter",
-		"kube-client-qps": "300", // what is said on the command line counts more
+		"kube-client-qps": "300", // the command line takes precedence
 	} {
 		if got := c.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %q, want %q", flag, got, want)
@@ -165,11 +165,11 @@ func TestSettingsReachTheController(t *testing.T) {
 }
 
 func TestWhatIsNotCarriedOutIsSaid(t *testing.T) {
-	s, _, err := parsed("--ignore-dra-requests=false", "--karpenter-service", "karpenter", "--disable-dry-run")
+	s, _, err := parsed("--aws-feature-gates=NodeClassCEL=true", "--karpenter-service", "karpenter", "--disable-dry-run")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.inert.wanted(); !slices.Equal(got, []string{"ignore-dra-requests"}) {
+	if got := s.inert.wanted(); !slices.Equal(got, []string{"aws-feature-gates"}) {
 		t.Errorf("got %v", got)
 	}
 }

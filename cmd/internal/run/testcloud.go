@@ -18,8 +18,8 @@ import (
 	"github.com/nodeless/nodeless/controller/status"
 )
 
-// The controller that Karpenter's suites test (lab/conformance) takes instance types and kinds of node classes that AWS
-// does not have.
+// The controller that Karpenter's suites test (lab/conformance) accepts instance types and kinds of node classes that
+// AWS does not have.
 func init() {
 	testCloud = func(f *pflag.FlagSet) func(*aws.Options, *controller.Options) error {
 		types := f.String("types", "", `file of instance types as for "nodeless up": their labels`)
@@ -47,8 +47,8 @@ func init() {
 	}
 }
 
-// readClassKind reads what every object of another kind of node class stands for: its apiVersion and kind, and the spec
-// of an EC2NodeClass.
+// readClassKind reads another kind of node class and what each of its objects stands for: its apiVersion and kind,
+// and the spec of an EC2NodeClass.
 func readClassKind(file string) (status.Kind, error) {
 	var k struct {
 		APIVersion string                 `json:"apiVersion"`

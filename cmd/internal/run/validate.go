@@ -18,7 +18,7 @@ import (
 	"github.com/nodeless/nodeless/controller/admission"
 )
 
-// validate says what is wrong with the settings, by the flag's name.
+// validate returns what is wrong with the settings, naming the flag.
 func (s *settings) validate() error {
 	switch {
 	case s.clusterName == "":
@@ -82,7 +82,7 @@ func (s *settings) validatePorts() error {
 	return nil
 }
 
-// caBundle is PEM; nil if none is given.
+// caBundle returns the CA bundle as PEM; nil if none is given.
 func (s *settings) caBundle() ([]byte, error) {
 	if s.clusterCA == "" {
 		return nil, nil
@@ -95,7 +95,7 @@ func (s *settings) caBundle() ([]byte, error) {
 	return pem, nil
 }
 
-// memory is in bytes, 0 if not known.
+// memory returns the memory limit in bytes, 0 if unknown.
 func (s *settings) memory() (int64, error) {
 	if s.memoryLimit == "-1" || s.memoryLimit == "" {
 		return 0, nil
@@ -115,13 +115,13 @@ func (s *settings) level() (slog.Level, error) {
 	return level, nil
 }
 
-// parallel is for how many CPUs there is work at the same time, at least one.
+// parallel returns for how many CPUs work is done in parallel, at least one.
 func (s *settings) parallel() int { return max((s.cpuRequests+999)/1000, 1) }
 
 // inPod reports whether this process runs in a cluster.
 func inPod() bool { return os.Getenv("KUBERNETES_SERVICE_HOST") != "" }
 
-// listen is where a port is served: "" = nowhere.
+// listen returns the address at which a port is served; "" = nowhere.
 func listen(f *pflag.FlagSet, flag string, port int, address string) string {
 	switch {
 	case address != "":
@@ -137,7 +137,7 @@ func listen(f *pflag.FlagSet, flag string, port int, address string) string {
 // namespaceFile holds a pod's own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// leaseNamespace is where the lease is.
+// leaseNamespace returns the namespace of the lease.
 func (s *settings) leaseNamespace() string {
 	own, _ := os.ReadFile(namespaceFile)
 	return cmp.Or(s.leaderNamespace, s.system, strings.TrimSpace(string(own)), "kube-system")

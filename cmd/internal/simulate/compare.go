@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 )
 
-// writeComparison sets our decision, the first, beside Karpenter's way, the second.
+// writeComparison compares our decision, the first, with Karpenter's way, the second.
 func writeComparison(w io.Writer, results []simulated) error {
 	ours, theirs := &results[0], &results[1]
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -49,7 +49,7 @@ func verdictOn(ours, theirs *simulated) string {
 		100*float64(more)/float64(ours.cost))
 }
 
-// differences are the lines that only one of the texts has, in order: "- " of want, "+ " of got.
+// differences returns the lines that only one of the texts has, in order: "- " of want, "+ " of got.
 func differences(want, got string) string {
 	a, b := strings.Split(strings.TrimSuffix(want, "\n"), "\n"), strings.Split(strings.TrimSuffix(got, "\n"), "\n")
 	var out strings.Builder

@@ -15,7 +15,7 @@ import (
 )
 
 // simulated is a decision of `nodeless simulate`, as -o json prints it. Amounts in the plans are in the order of
-// resourceNames, prices in millionths of a dollar an hour.
+// ResourceNames, prices in millionths of a dollar an hour.
 type simulated struct {
 	Solver         string      `json:"solver"`
 	Launched       int         `json:"launchedNodes"`
@@ -32,7 +32,7 @@ type simulated struct {
 	cost model.Price
 }
 
-// why is the answer that several pods got.
+// why is the reason that several pods share.
 type why struct {
 	Pods   int      `json:"pods"`
 	Such   string   `json:"suchAs"`
@@ -40,7 +40,7 @@ type why struct {
 	Pools  []string `json:"pools,omitempty"` // how many types each rule left
 }
 
-// sum fills in what can be told from the plans.
+// sum fills in what follows from the plans.
 func (r *simulated) sum() {
 	r.Launched, r.Placed, r.Unplaced = len(r.Provision.Launches), len(r.Provision.Placements), len(r.Provision.Unplaced)
 	for _, l := range r.Provision.Launches {
@@ -67,7 +67,7 @@ func (r *simulated) sum() {
 	}
 }
 
-// text is the plan as scenarios expect it.
+// text returns the plan in the form that scenarios expect.
 func (r *simulated) text(s *model.Snapshot) string {
 	out := scenario.FormatPlan(s, r.Provision)
 	if r.Disrupt != nil {
@@ -127,7 +127,7 @@ func (r *simulated) writeSentences(w io.Writer, s *model.Snapshot) error {
 	return err
 }
 
-// places says how many pods find room on which machine that exists or is on its way.
+// places returns how many pods are placed on which node that exists or is launching.
 func (r *simulated) places() []string {
 	n := map[string]int{}
 	for _, p := range r.Provision.Placements {
@@ -140,7 +140,7 @@ func (r *simulated) places() []string {
 	return out
 }
 
-// above says how far the price is above the proven minimum, "" if there is none.
+// above returns how far the price is above the proven minimum, "" if there is none.
 func (r *simulated) above() string {
 	bound := r.Provision.LowerBound
 	if bound <= 0 {
@@ -150,7 +150,7 @@ func (r *simulated) above() string {
 	return fmt.Sprintf(", at most %.1f %% above the proven minimum of %s", max(percent, 0), reason.Dollars(bound))
 }
 
-// counted names equal lines once, with their number, in the order of the first.
+// counted lists equal lines once, with their number, in the order of their first occurrence.
 func counted(lines []string) []string {
 	n := map[string]int{}
 	var order []string

@@ -17,10 +17,10 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// mostInput is the largest file that simulate reads.
+// mostInput is the maximum size in bytes of a file that simulate reads.
 const mostInput = 256 << 20
 
-// readCluster reads a dump, a scenario or a saved case, and the plan that the scenario expects, nil if it says none.
+// readCluster reads a dump, a scenario or a saved case, and the plan that the scenario expects, nil if there is none.
 func (o *simulateOptions) readCluster(cmd *cobra.Command, file string) (*model.Snapshot, model.Policy, *string, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {
@@ -47,7 +47,7 @@ func (o *simulateOptions) readCluster(cmd *cobra.Command, file string) (*model.S
 	return readText(raw)
 }
 
-// readDump reads Kubernetes objects.
+// readDump reads a dump of Kubernetes objects.
 func (o *simulateOptions) readDump(cmd *cobra.Command, in io.Reader, file string) (*model.Snapshot, error) {
 	c, err := target.Load(cmd.Context(), in, file, capture.Options{Region: o.region})
 	if err != nil {
@@ -82,7 +82,7 @@ func readText(raw []byte) (*model.Snapshot, model.Policy, *string, error) {
 	return s, policy, want, nil
 }
 
-// cutExpected parts a scenario at its first line of ten or more dashes.
+// cutExpected splits a scenario at its first line of ten or more dashes.
 func cutExpected(text string) (string, *string) {
 	at := 0
 	for line := range strings.Lines(text) {

@@ -1,4 +1,4 @@
-// Package simulate has the commands that decide without a cluster: simulate and simulate trace.
+// Package simulate implements the commands that decide without a cluster: simulate and simulate trace.
 package simulate
 
 import (
@@ -102,10 +102,10 @@ func (o *simulateOptions) valid() error {
 		return fmt.Errorf("unknown output %q: use -o wide, json or yaml, or nothing for sentences", o.output)
 	}
 	if o.check && (o.compare || o.output != "") {
-		return fmt.Errorf("--check prints differences only: leave --compare and -o away")
+		return fmt.Errorf("--check prints differences only: leave out --compare and -o")
 	}
 	if o.compare && o.solver != "" {
-		return fmt.Errorf("--compare decides with both solvers: leave --solver away")
+		return fmt.Errorf("--compare decides with both solvers: leave out --solver")
 	}
 	return nil
 }
@@ -140,7 +140,7 @@ func (o *simulateOptions) run(cmd *cobra.Command, file string) error {
 	}
 	for _, r := range results {
 		if len(r.Violations) > 0 {
-			return fmt.Errorf("simulate %s: the plan of solver %s breaks %d promises, which is a bug; the first: %s", file,
+			return fmt.Errorf("simulate %s: the plan of solver %s fails %d checks, which is a bug; the first: %s", file,
 				r.Solver, len(r.Violations), r.Violations[0])
 		}
 	}
@@ -169,7 +169,7 @@ func (o *simulateOptions) print(w io.Writer, s *model.Snapshot, results []simula
 	return results[0].writeSentences(w, s)
 }
 
-// decideAll decides once for each policy, and stops waiting when ctx ends: a decision itself cannot be stopped.
+// decideAll decides once for each policy, and stops waiting when ctx ends: a decision itself cannot be interrupted.
 func decideAll(ctx context.Context, s *model.Snapshot, policies []model.Policy) ([]simulated, error) {
 	done := make(chan []simulated, 1)
 	go func() {

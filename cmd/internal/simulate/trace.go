@@ -181,7 +181,7 @@ func (o *traceOptions) simulate(ctx context.Context, progress io.Writer) (*simul
 	return out, nil
 }
 
-// progressOf says on one line how far a simulation is.
+// progressOf returns a function that reports the progress of a simulation on one line.
 func progressOf(w io.Writer, what string) func(at, end time.Duration) {
 	return func(at, end time.Duration) {
 		fmt.Fprintf(w, "\r%s: %s of %s", what, at.Round(time.Minute), end.Round(time.Minute))

@@ -15,7 +15,8 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 )
 
-// AWS is how AWS is asked about the cluster: in the simulated region of "nodeless up", or as AWS says.
+// AWS returns the configuration for requests to the cluster's AWS: the simulated region of "nodeless up", or AWS
+// itself.
 func (t *Cluster) AWS(ctx context.Context, region string) (awssdk.Config, error) {
 	if t.session == nil {
 		return AWS(ctx, region)
@@ -26,7 +27,8 @@ func (t *Cluster) AWS(ctx context.Context, region string) (awssdk.Config, error)
 	return simulated(t.session, t.dir), nil
 }
 
-// AtAWS returns what AWS calls the cluster, by a flag or by the kubeconfig, and how AWS is asked about it.
+// AtAWS returns what AWS calls the cluster, by a flag or by the kubeconfig, and the configuration for requests to
+// AWS.
 func (t *Cluster) AtAWS(ctx context.Context, name, region string) (string, awssdk.Config, error) {
 	if name = cmp.Or(name, t.EKSName); name == "" {
 		return "", awssdk.Config{}, errors.New("the kubeconfig does not say what AWS calls the cluster: name it with " +
@@ -36,7 +38,8 @@ func (t *Cluster) AtAWS(ctx context.Context, name, region string) (string, awssd
 	return name, cfg, err
 }
 
-// AWS is how AWS is asked: as the environment and ~/.aws say, in a region if it is not "".
+// AWS returns the configuration for requests to AWS, from the environment and ~/.aws; region, unless "", overrides
+// theirs.
 func AWS(ctx context.Context, region string) (awssdk.Config, error) {
 	cfg, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
@@ -51,15 +54,15 @@ func AWS(ctx context.Context, region string) (awssdk.Config, error) {
 	return cfg, nil
 }
 
-// simulated is how the simulated region of the cluster in a data directory is asked.
+// simulated returns the configuration for requests to the simulated region of the cluster in a data directory.
 func simulated(s *localcluster.Session, dir string) awssdk.Config {
 	return awssdk.Config{
 		Region: s.Region, BaseEndpoint: &s.RegionURL, Credentials: localcluster.AWSCredentials(dir),
 	}
 }
 
-// eksName is the name of the EKS cluster of a context that the AWS CLI or eksctl wrote, of the current one if the
-// context is "". It is "" if there is none.
+// eksName returns the name of the EKS cluster of a context that the AWS CLI or eksctl wrote, of the current context
+// if context is ""; "" if there is none.
 func eksName(config clientcmdapi.Config, context string) string {
 	in := config.Contexts[cmp.Or(context, config.CurrentContext)]
 	if in == nil {

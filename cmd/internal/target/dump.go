@@ -17,11 +17,11 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/printable"
 )
 
-// IsDump tells objects of Kubernetes from the text of a scenario and from a saved decision, by the beginning of a file.
+// IsDump distinguishes Kubernetes objects from a scenario or a saved decision, by the beginning of a file.
 var IsDump = regexp.MustCompile(`(?m)^\s*"?(apiVersion|items|kind)"?\s*:|^\s*\{\s*"(apiVersion|kind|items|metadata)"`)
 
-// loadDump reads a cluster from a file of Kubernetes objects, - for stdin; it may be compressed by gzip. What is
-// passed over is said on notes.
+// loadDump reads a cluster from a file of Kubernetes objects, - for stdin; gzip compression is detected. It reports
+// skipped objects on notes.
 func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string,
 	o capture.Options,
 ) (*capture.Cluster, error) {
@@ -48,14 +48,14 @@ func loadDump(ctx context.Context, stdin io.Reader, notes io.Writer, file string
 	return c, nil
 }
 
-// Load reads a dump with a small heap rather than fast: each object is garbage several times before it is what is
-// kept of it.
+// Load reads a dump, trading speed for a small heap: reading an object makes garbage of several times the size of
+// what is kept of it.
 func Load(ctx context.Context, in io.Reader, file string, o capture.Options) (*capture.Cluster, error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(30))
 	return capture.Load(ctx, in, file, o)
 }
 
-// PlainText unpacks what gzip packed.
+// PlainText decompresses what gzip compressed.
 func PlainText(in io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(in)
 	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
@@ -64,7 +64,7 @@ func PlainText(in io.Reader) (io.Reader, error) {
 	return gzip.NewReader(b)
 }
 
-// Open reads the cluster of a command once: the dump that is named, else the live one.
+// Open reads the cluster of a command once: from the named dump, else the live cluster.
 func (c *Flags) Open(ctx context.Context, stdin io.Reader, notes io.Writer,
 	change func(*capture.Options),
 ) (*capture.Cluster, *Cluster, error) {
@@ -82,7 +82,7 @@ func (c *Flags) Open(ctx context.Context, stdin io.Reader, notes io.Writer,
 		return cluster, t, err
 	}
 	if c.Kubeconfig != "" || c.Context != "" || c.As != "" || c.Prices == "aws" {
-		return nil, nil, fmt.Errorf("--from reads a file: leave --kubeconfig, --context, --as and --prices aws away")
+		return nil, nil, fmt.Errorf("--from reads a file: leave out --kubeconfig, --context, --as and --prices aws")
 	}
 	if c.Scheduler.Spreads() {
 		return nil, nil, fmt.Errorf("--scheduler-config: default topology spread constraints count pods by their Services " +

@@ -24,13 +24,13 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Flags say which cluster a command only looks at, and where prices come from.
+// Flags say which cluster a command reads, and where prices come from.
 type Flags struct {
 	Kubeconfig, Context, Namespace, As string
 	region, Prices                     string
 	localcluster.Selector
 	From      string                    // a dump instead of a cluster
-	Scheduler translate.SchedulerConfig // of its kube-scheduler, if a flag says it
+	Scheduler translate.SchedulerConfig // of its kube-scheduler, if a flag gives it
 }
 
 // Add declares the flags of a command that reads a cluster.
@@ -48,7 +48,7 @@ func (c *Flags) AddTarget(f *pflag.FlagSet) {
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace (default: the context's)")
 }
 
-// AddCluster adds the flags that say which cluster, to commands about the whole of it.
+// AddCluster adds the flags that select a cluster, for commands about all of it.
 func (c *Flags) AddCluster(f *pflag.FlagSet) {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
 		`kubeconfig file (default: the cluster of "nodeless up" if it runs, else $KUBECONFIG or `+
@@ -65,21 +65,21 @@ func (c *Flags) AddFrom(f *pflag.FlagSet) {
 			` yaml"`)
 }
 
-// Cluster is a cluster to look at.
+// Cluster is a cluster to read.
 type Cluster struct {
 	REST      *rest.Config
 	Namespace string
 	Options   capture.Options
-	Clock     *clock.Server // the cluster's; the machine's may be hours off
-	Of        string        // whose cluster it is, in words
+	Clock     *clock.Server // the cluster's; this machine's may be hours off
+	Of        string        // which cluster it is, in words
 	Context   string        // of the kubeconfig; "" if it has none
-	EKSName   string        // what EKS calls it; "" = the kubeconfig does not say
+	EKSName   string        // its name in EKS; "" = the kubeconfig does not say
 
 	session *localcluster.Session // of "nodeless up"; nil = it is another cluster
-	dir     string                // its data directory
+	dir     string                // the session's data directory
 }
 
-// Find looks for the cluster: the one that is named, else that of a running `nodeless up`, else that of the kubeconfig.
+// Find finds the cluster: the named one, else that of a running `nodeless up`, else that of the kubeconfig.
 func (c *Flags) Find() (*Cluster, error) {
 	if c.Prices != "" && c.Prices != "aws" && c.Prices != "built-in" {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.Prices)
@@ -129,26 +129,26 @@ func (c *Flags) Find() (*Cluster, error) {
 	return t, nil
 }
 
-// Contexts returns those of a kubeconfig, of the usual one if the file is "", in order.
+// Contexts returns the contexts of a kubeconfig, of the usual one if the file is "", in order.
 func Contexts(kubeconfig string) []string {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	config, err := rules.Load()
 	if err != nil {
-		return nil // that of "nodeless up" is found without any
+		return nil // the cluster of "nodeless up" is found without any
 	}
 	return slices.Sorted(maps.Keys(config.Contexts))
 }
 
-// ServerClock is the clock of the API server, as its answers over this connection tell.
+// ServerClock returns the clock of the API server, as its responses over this connection show it.
 func ServerClock(cfg *rest.Config) *clock.Server {
 	c := clock.NewServer(clock.Real{})
 	cfg.Wrap(c.Wrap)
 	return c
 }
 
-// Choose reads the kubeconfig that is named, or that of the cluster of "nodeless up" that is. If neither is,
-// it takes the latter if it runs, with its session and folder, else the usual kubeconfig.
+// Choose reads the named kubeconfig, or that of the named cluster of "nodeless up". If neither is named, it reads
+// that of "nodeless up" if it runs, and returns its session and folder, too; else the usual kubeconfig.
 func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig,
 	*localcluster.Session, string, error,
 ) {
@@ -162,7 +162,7 @@ func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.C
 		return nil, nil, "", err
 	}
 	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	if own != "" && own != localcluster.ToolsKubeconfig(dir) && !at.Given() { // that of `nodeless env` is ours
+	if own != "" && own != localcluster.ToolsKubeconfig(dir) && !at.Given() { // `nodeless env` sets it to ours
 		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
 	}
 	var running *localcluster.Session
@@ -177,7 +177,7 @@ func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.C
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), running, dir, nil
 }
 
-// NoCluster says what to do about a kubeconfig that leads nowhere.
+// NoCluster adds a remedy to the error of a kubeconfig that leads to no cluster.
 func NoCluster(err error) error {
 	if !clientcmd.IsEmptyConfig(err) {
 		return fmt.Errorf("kubeconfig: %w; name one with --kubeconfig, and one of its contexts with --context", err)
@@ -191,7 +191,7 @@ func NoCluster(err error) error {
 		localcluster.NothingRuns(dir))
 }
 
-// PricesOfSession takes prices from the simulated region, as its controller does.
+// PricesOfSession makes the simulated region the source of prices, as for its controller.
 func (t *Cluster) PricesOfSession(s *localcluster.Session, dir string) {
 	t.Options.Prices = "the simulated region " + s.Region
 	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
@@ -216,7 +216,7 @@ func (t *Cluster) PricesOfSession(s *localcluster.Session, dir string) {
 	}
 }
 
-// askAWS takes prices from AWS.
+// askAWS makes AWS the source of prices.
 func (t *Cluster) askAWS(region string) {
 	t.Options.Prices = "AWS, asked now"
 	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
@@ -233,7 +233,8 @@ func (t *Cluster) askAWS(region string) {
 	}
 }
 
-// Authorities are the certificates of a client's configuration, which has them as text or, as in a pod, as a file.
+// Authorities returns the CA certificates of a client configuration, which holds them inline or, as in a pod, names a
+// file.
 func Authorities(cfg *rest.Config) ([]byte, error) {
 	if len(cfg.CAData) > 0 || cfg.CAFile == "" {
 		return cfg.CAData, nil
@@ -245,7 +246,7 @@ func Authorities(cfg *rest.Config) ([]byte, error) {
 	return pem, nil
 }
 
-// AWSProvider makes the AWS provider once the controller can read node classes.
+// AWSProvider returns a function that creates the AWS provider once the controller can read node classes.
 func AWSProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 	string) (cloud.Provider, error) {
 	return func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
@@ -256,7 +257,7 @@ func AWSProvider(o aws.Options) func(context.Context, func(cloud.ClassRef) *ec2v
 	}
 }
 
-// Connect reads a kubeconfig as kubectl does and limits the requests to its cluster.
+// Connect reads a kubeconfig as kubectl does and limits the rate of requests to its cluster.
 func Connect(kubeconfig, context string, qps, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// In a pod, and in many kubeconfigs, the certificates are in a file.
+// In a pod, and in many kubeconfigs, the CA certificates are in a file.
 func TestMachinesTrustTheClusterThatTheControllerTrusts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.crt")
 	if err := os.WriteFile(file, []byte("from a file"), 0o600); err != nil {

@@ -4,8 +4,8 @@ package up
 
 import "context"
 
-// installAddons creates the add-ons that every EKS cluster begins with, and those of --cluster-addons. What is there
-// already stays as it is: its owner may have changed it, or it was there before this cluster had add-ons.
+// installAddons creates the add-ons that every EKS cluster starts with, and those of --cluster-addons. Existing
+// objects stay as they are: their owner may have changed them, or they may be older than this cluster's add-ons.
 func (l *local) installAddons(_, start context.Context) error {
 	for _, set := range []struct {
 		wanted     bool

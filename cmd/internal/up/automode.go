@@ -14,13 +14,13 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// autoModePools are the NodePools of --auto-mode without a value.
+// autoModePools are the NodePools of --auto-mode if it has no value.
 const autoModePools = "general-purpose,system"
 
 // autoModeRole is the role of the nodes.
 const autoModeRole = "nodeless-node"
 
-// settleAutoMode makes an existing cluster keep the mode in which it was made.
+// settleAutoMode makes an existing cluster keep the mode in which it was created.
 func (o *upOptions) settleAutoMode(f *pflag.FlagSet) error {
 	kept, err := os.ReadFile(localcluster.AutoModeFile(o.DataDir))
 	if err == nil && !f.Changed("auto-mode") {
@@ -41,12 +41,12 @@ func (o *upOptions) settleAutoMode(f *pflag.FlagSet) error {
 		return fmt.Errorf("--auto-mode: %w", err)
 	}
 	if !f.Changed("addons") {
-		o.addons = false // they are part of Auto Mode's nodes
+		o.addons = false // the nodes of Auto Mode include them
 	}
 	return nil
 }
 
-// keepAutoMode remembers the mode for the next start.
+// keepAutoMode records the mode for the next start.
 func (o *upOptions) keepAutoMode() error {
 	if o.autoPools == nil {
 		return nil
@@ -54,7 +54,7 @@ func (o *upOptions) keepAutoMode() error {
 	return os.WriteFile(localcluster.AutoModeFile(o.DataDir), []byte(o.autoMode+"\n"), 0o600)
 }
 
-// autoModeSettings are the controller's; nil if the mode is off. The role and the tags are those of the region.
+// autoModeSettings returns the controller's settings; nil if the mode is off. Role and tags are the region's.
 func (o *upOptions) autoModeSettings() *automode.Settings {
 	if o.autoPools == nil {
 		return nil
@@ -64,7 +64,7 @@ func (o *upOptions) autoModeSettings() *automode.Settings {
 	}
 }
 
-// eksAutoMode is what EKS tells of the mode; nil if it is off.
+// eksAutoMode returns what EKS reports about the mode; nil if it is off.
 func (o *upOptions) eksAutoMode() *region.AutoMode {
 	if o.autoPools == nil {
 		return nil

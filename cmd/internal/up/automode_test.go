@@ -12,7 +12,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 )
 
-// settledMode returns the options of a cluster in a folder after its flags were read.
+// settledMode returns the options of a cluster in a folder after its flags were parsed.
 func settledMode(dir string, flags ...string) (*upOptions, error) {
 	o := &upOptions{Selector: localcluster.Selector{DataDir: dir}}
 	f := pflag.NewFlagSet("up", pflag.ContinueOnError)

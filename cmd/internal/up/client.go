@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// newClient is a client for the kinds this command reads and writes; karpenter.sh/v1 is in client-go's scheme because
-// its API package puts it there.
+// newClient returns a client for the kinds that this command reads and writes; karpenter.sh/v1 is in client-go's
+// scheme because its API package registers it there.
 func newClient(cfg *rest.Config) (client.Client, error) {
 	return client.New(cfg, client.Options{Scheme: scheme.Scheme})
 }
 
-// regionSummary is what the region's administration says of itself.
+// regionSummary is the region's own summary, from its administrative API.
 type regionSummary struct {
 	Instances      int     `json:"instances"`
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// countRegion adds the region's instances and their price, as the region tells those who have its token.
+// countRegion adds the region's instances and their price, which the region reports to holders of its token.
 func (n *counts) countRegion(ctx context.Context, endpoint, token string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/_nodeless/summary", nil)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/plane/kubectl"
 )
 
-// completeKubectl asks kubectl, which has a completion of its own.
+// completeKubectl asks kubectl, which implements completion itself.
 func completeKubectl(_ *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	config, args, missing, err := kubectlTarget(args)
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// eksWebhooks is the name under which EKS registers the webhook of Fargate's pods.
+// eksWebhooks is the name under which EKS registers the webhook for Fargate pods.
 const eksWebhooks = "0500-amazon-eks-fargate-mutation.amazonaws.com"
 
 func (l *local) startController(run, start context.Context) error {
 	if !l.o.controller || !l.o.fargate {
-		// An earlier run may have left them: nobody answers, and no pod could be created.
+		// An earlier run may have left webhooks that nobody serves, which would block the creation of pods.
 		if err := admission.Uninstall(start, l.client, eksWebhooks); err != nil {
 			return err
 		}
@@ -60,15 +60,15 @@ func (l *local) startController(run, start context.Context) error {
 	}
 }
 
-// awsConfig is how the controllers ask the simulated region.
+// awsConfig returns the configuration with which the controllers reach the simulated region.
 func (l *local) awsConfig() awssdk.Config {
 	return awssdk.Config{
 		Region: l.o.region, BaseEndpoint: &l.regionURL, Credentials: localcluster.AWSCredentials(l.o.DataDir),
 	}
 }
 
-// fargate is what the controller needs to act upon FargateProfiles; nil if it is not to. Its webhook is on loopback,
-// as all else.
+// fargate returns what the controller needs to act on FargateProfiles; nil if it should not. Its webhook is on
+// loopback, like everything else.
 func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	if !l.o.fargate {
 		return nil, nil
@@ -83,7 +83,8 @@ func (l *local) fargate(ctx context.Context) (*controller.Fargate, error) {
 	return f, nil
 }
 
-// controllerOptions is the controller inside `nodeless up`: it reaches the region over the wire, like any AWS client.
+// controllerOptions configures the controller inside `nodeless up`, which reaches the region over the network, like
+// any AWS client.
 func (l *local) controllerOptions(ready func()) controller.Options {
 	ui := launchUI{l.p}
 	return controller.Options{

@@ -35,7 +35,7 @@ func (u launchUI) show(d cycle.Decision) {
 
 const demoName = "inflate"
 
-// demo applies the example deployment and shows what becomes of its pods, until ctx is done.
+// demo applies the example Deployment and shows what happens to its pods, until ctx is done.
 func (l *local) demo(ctx context.Context) error {
 	l.p.Line("Applying examples/inflate.yaml: a hundred pods that ask for one CPU each. What is launched, and why:")
 	if err := apply(ctx, l.client, "inflate.yaml"); err != nil {
@@ -83,7 +83,7 @@ func (l *local) look(ctx context.Context) (counts, error) {
 // settled reports whether every pod of the demo runs.
 func (n counts) settled() bool { return n.PodsPending == 0 && n.PodsRunning > 0 && n.ClaimsOpen == 0 }
 
-// progressLine is the demo's state in 80 columns.
+// progressLine formats the state of the demo in 80 columns.
 func progressLine(n counts) string {
 	parts := []string{
 		fmt.Sprintf("pods %d pending %d running", n.PodsPending, n.PodsRunning),

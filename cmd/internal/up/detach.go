@@ -58,7 +58,7 @@ func detach(ctx context.Context, o upOptions, args []string) error {
 	return awaitSession(ctx, o, cmd, logPath, p)
 }
 
-// arguments are the command line of the process in the background: the flags that were given, and where its cluster is.
+// arguments returns the command line of the background process: the given flags, and the cluster's location.
 func (o *upOptions) arguments(f *pflag.FlagSet) []string {
 	args := []string{"up", "--detach=false", "--data-dir", o.DataDir}
 	if o.Name != "" {
@@ -110,7 +110,7 @@ func awaitSession(ctx context.Context, o upOptions, cmd *exec.Cmd, logPath strin
 	}
 }
 
-// lastLine is the last line of a log that is not empty, without the command's name before it.
+// lastLine returns the last non-empty line of a log, without the command's name.
 func lastLine(path string) string {
 	f, err := os.Open(path)
 	if err != nil {

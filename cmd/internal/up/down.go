@@ -58,7 +58,7 @@ nothing else is in it.`,
 
 func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration, p *progress.Printer) error {
 	s, err := localcluster.LoadSession(dir)
-	if pid, used := datadir.User(dir); used && pid != 0 { // also of one that is starting, or whose session file is lost
+	if pid, used := datadir.User(dir); used && pid != 0 { // even if it is still starting, or its session file is lost
 		s.PID, err = pid, nil
 	}
 	switch {
@@ -94,11 +94,11 @@ func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration
 	return wipeDataDir(dir, p)
 }
 
-// maxNamed other files are named.
+// maxNamed is how many remaining files are named.
 const maxNamed = 5
 
-// wipeDataDir deletes what Nodeless wrote, but only in a folder that it made: a wrong --data-dir must not cost a home
-// directory.
+// wipeDataDir deletes what Nodeless wrote, but only in a folder that Nodeless created: a wrong --data-dir must not
+// delete a home directory.
 func wipeDataDir(dir string, p *progress.Printer) error {
 	p.Begin("Delete the cluster's state in %s", dir)
 	left, err := datadir.Wipe(dir)
@@ -120,7 +120,7 @@ func wipeDataDir(dir string, p *progress.Printer) error {
 	return nil
 }
 
-// stopProcess asks the process that uses the data directory to end, and kills it if it does not within the timeout.
+// stopProcess asks the process that uses the data directory to end, and kills it after the timeout.
 func stopProcess(ctx context.Context, dir string, pid int, timeout time.Duration) error {
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("stop process %d: %w", pid, err)

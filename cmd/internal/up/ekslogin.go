@@ -20,20 +20,20 @@ import (
 	"github.com/nodeless/nodeless/region/incluster"
 )
 
-// eksLogin lets tokens of `aws eks get-token` into the embedded control plane: those of the administrator, and of users
-// and roles of IAM whom the ConfigMap aws-auth names.
+// eksLogin authenticates tokens of `aws eks get-token` to the embedded control plane: those of the administrator, and
+// of the IAM users and roles that the ConfigMap aws-auth names.
 type eksLogin struct {
 	administrator awssdk.Credentials
-	open          atomic.Pointer[openRegion] // nil until the region is there
+	open          atomic.Pointer[openRegion] // nil until the region has started
 }
 
-// openRegion knows keys, and as whom their owners use the cluster.
+// openRegion maps keys to their owners, and these to users of the cluster.
 type openRegion struct {
 	keys awsapi.Keys
 	eks  *incluster.Cluster
 }
 
-// opened lets in whose keys the region knows.
+// opened starts to accept the owners of keys that the region knows.
 func (l *eksLogin) opened(r *region.Region, eks *incluster.Cluster) {
 	l.open.Store(&openRegion{awsapi.Keys{Region: r, Administrator: l.administrator, Now: time.Now}, eks})
 }

@@ -51,7 +51,7 @@ administrator.`,
 			}
 			values := map[string]string{
 				"KUBECONFIG": localcluster.ToolsKubeconfig(dir), "AWS_ENDPOINT_URL": s.RegionURL,
-				"AWS_REGION": s.Region, "AWS_DEFAULT_REGION": s.Region, // the SDK for Python heeds the second alone
+				"AWS_REGION": s.Region, "AWS_DEFAULT_REGION": s.Region, // the SDK for Python heeds only the second
 				"AWS_ACCESS_KEY_ID": keys.AccessKeyID, "AWS_SECRET_ACCESS_KEY": keys.SecretAccessKey,
 				"NODELESS_REGION_TOKEN": s.RegionToken, // for curl: docs/how-do-i-use-the-region.md
 			}
@@ -67,8 +67,8 @@ administrator.`,
 	return c
 }
 
-// shellExports are commands of a POSIX shell. Each ends with a semicolon: eval $(…) joins lines with spaces. A
-// session token or profile of the user's own would make the credentials others.
+// shellExports formats commands for a POSIX shell. Each ends with a semicolon, because eval $(…) joins lines with
+// spaces. The user's own session token or profile would override the credentials, so both are unset.
 func shellExports(values map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

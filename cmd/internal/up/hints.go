@@ -10,10 +10,10 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/datadir"
 )
 
-// fargateExample is there for whoever works in the source tree.
+// fargateExample exists for those who work in the source tree.
 const fargateExample = "examples/fargate.yaml"
 
-// hints are where a running cluster is and what to try next. Each command stands on a line of its own, as it can be
+// hints prints where a running cluster is and what to try next. Each command is on a line of its own, ready to be
 // copied.
 func hints(p *progress.Printer, s localcluster.Session, dir string, microVMs bool) {
 	kubectl := localcluster.CommandFor("kubectl", dir, s.Name)
@@ -37,7 +37,7 @@ func hints(p *progress.Printer, s localcluster.Session, dir string, microVMs boo
 	p.Line("  eval $(%s) && aws ec2 describe-instances", localcluster.CommandFor("env", dir, s.Name))
 }
 
-// ownKubectl is how the user's kubectl reaches the cluster.
+// ownKubectl returns how the user's kubectl reaches the cluster.
 func ownKubectl(s localcluster.Session) string {
 	if s.Context == "" {
 		return "kubectl --kubeconfig " + datadir.Quote(s.Kubeconfig)

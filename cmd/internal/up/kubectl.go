@@ -42,8 +42,8 @@ the cluster, as do NODELESS_NAME and NODELESS_DATA_DIR.`,
 	}
 }
 
-// kubectlTarget is the kubeconfig of the cluster that kubectl is for, its own arguments, and what is said if they
-// need a cluster and none runs.
+// kubectlTarget returns the kubeconfig of the cluster that kubectl is for, kubectl's own arguments, and the message
+// for when they need a cluster and none runs.
 func kubectlTarget(args []string) (config string, rest []string, missing string, err error) {
 	at, rest, err := takePlace(args)
 	if err != nil {
@@ -62,8 +62,8 @@ func kubectlTarget(args []string) (config string, rest []string, missing string,
 	return filepath.Join(dir, "kubeconfig"), rest, missing, nil
 }
 
-// takePlace takes --name and --data-dir from the beginning of kubectl's arguments. Behind others they are kubectl's:
-// `expose` has a --name.
+// takePlace takes --name and --data-dir from the beginning of kubectl's arguments. After other arguments they are
+// kubectl's own: `expose` has a --name.
 func takePlace(args []string) (localcluster.Selector, []string, error) {
 	var at localcluster.Selector
 	for len(args) > 0 {

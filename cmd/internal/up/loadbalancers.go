@@ -10,8 +10,9 @@ import (
 	"github.com/nodeless/nodeless/region/elb"
 )
 
-// startLoadBalancers carries the traffic of the region's load balancers, on loopback. The controller that makes them
-// for Ingresses and Services is part of what --controller=false leaves out: somebody else's runs then.
+// startLoadBalancers carries the traffic of the region's load balancers, on loopback. The controller that creates
+// load balancers for Ingresses and Services is part of what --controller=false leaves out: the user then runs
+// another.
 func (l *local) startLoadBalancers(run, _ context.Context) error {
 	data := elb.New(elb.Options{Region: l.region, Dial: l.dialPod, Log: l.log})
 	l.spawn(run, "load balancers", data.Run)

@@ -48,7 +48,7 @@ type local struct {
 	p *progress.Printer
 
 	plane                  *plane.Plane
-	kubelets               *kubelet.Network // of simulated nodes
+	kubelets               *kubelet.Network // of the simulated nodes
 	region                 *region.Region
 	eks                    *incluster.Cluster
 	regionURL              string
@@ -59,17 +59,17 @@ type local struct {
 	eksLogin               eksLogin
 	microVMs               *host.Host     // nil if this machine runs none
 	hosts                  []microvm.Host // microVMs, as the scheduler sees it
-	// dialPod connects to microVMs in user mode; nil where their addresses are this machine's to reach.
+	// dialPod connects to microVMs in user mode; nil if this machine reaches their addresses directly.
 	dialPod func(ctx context.Context, network, address string) (net.Conn, error)
 
 	log     *slog.Logger
-	session localcluster.Session // of what runs
+	session localcluster.Session // of what is running
 
-	stops  []func()   // in order of starting; run backwards
+	stops  []func()   // in the order of starting; run backwards
 	failed chan error // the first part that failed while running
 }
 
-// start brings every part up in order. Parts live until runCtx is done; startCtx bounds the waiting.
+// start starts every part in order. Parts live until runCtx is done; startCtx bounds the waiting.
 func (l *local) start(runCtx, startCtx context.Context) error {
 	l.failed = make(chan error, 1)
 	if err := l.openLog(); err != nil {
@@ -86,7 +86,7 @@ func (l *local) start(runCtx, startCtx context.Context) error {
 	return nil
 }
 
-// stop ends every part, the last started first.
+// stop stops every part, the last started first.
 func (l *local) stop() {
 	for i := len(l.stops) - 1; i >= 0; i-- {
 		l.stops[i]()
@@ -94,7 +94,8 @@ func (l *local) stop() {
 	l.stops = nil
 }
 
-// spawn runs a part in the background until it is stopped; if it ends by itself, the whole cluster ends with its error.
+// spawn runs a part in the background until it is stopped; if it ends by itself, the whole cluster ends with its
+// error.
 func (l *local) spawn(ctx context.Context, part string, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -115,13 +116,17 @@ func (l *local) spawn(ctx context.Context, part string, f func(context.Context) 
 	l.stops = append(l.stops, func() { cancel(); <-done })
 }
 
-// openLog sends what the controller, region and node simulator have to say to a file: the terminal is for people.
+// openLog directs the log of the controller, the region and the node simulator to a file: the terminal is for people.
 func (l *local) openLog() error {
 	dir := filepath.Join(l.o.DataDir, "logs")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("log folder: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "nodeless.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	flags := os.O_CREATE | os.O_APPEND | os.O_WRONLY
+	if !datadir.InUse(l.o.DataDir) { // a second process fails later, and must not empty the log of the first
+		flags |= os.O_TRUNC
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "nodeless.log"), flags, 0o600)
 	if err != nil {
 		return fmt.Errorf("log file: %w", err)
 	}
@@ -170,7 +175,7 @@ func (l *local) startPlane(run, start context.Context) error {
 	return nil
 }
 
-// mark says in the data directory whose it is, once it is locked.
+// mark records in the data directory whose it is, once the directory is locked.
 func (l *local) mark() error {
 	m, err := datadir.Read(l.o.DataDir)
 	if err != nil {
@@ -229,7 +234,7 @@ func (l *local) startNodes(run, _ context.Context) error {
 		})
 	}
 	if l.o.autoPools == nil { // EKS Auto Mode has no security groups for pods
-		l.spawn(run, "security groups for pods", l.eks.RunSecurityGroupPolicies)
+		l.spawn(run, "resources of pods", l.eks.RunPodResources)
 	}
 	l.spawn(run, "node simulator", func(ctx context.Context) error {
 		return nodesim.Run(ctx, nodesim.Options{
@@ -240,7 +245,7 @@ func (l *local) startNodes(run, _ context.Context) error {
 	return nil
 }
 
-// startPage serves the page. Nothing is watched for it before somebody looks.
+// startPage serves the page. Nothing is watched for it before someone views it.
 func (l *local) startPage(run, start context.Context) error {
 	if l.o.page == "" {
 		return nil
@@ -262,7 +267,7 @@ func (l *local) startPage(run, start context.Context) error {
 	return nil
 }
 
-// publish makes the running cluster known: kubeconfig context and session file.
+// publish announces the running cluster: it writes the kubeconfig context and the session file.
 func (l *local) publish(_, _ context.Context) error {
 	own, err := os.ReadFile(l.plane.Kubeconfig())
 	if err == nil {
@@ -286,10 +291,11 @@ func (l *local) publish(_, _ context.Context) error {
 	return nil
 }
 
-// noContext is said of a context and of what is in its way.
+// noContext is the message about a context that could not be added, and the reason.
 const noContext = "   The context %q was not added to your kubeconfig: %s"
 
-// mergeContext adds the cluster to the user's kubeconfig. A cluster without a context of its own is as good as any.
+// mergeContext adds the cluster to the user's kubeconfig. If that fails, the cluster runs without a context of its
+// own.
 func (l *local) mergeContext() {
 	c := kubeconfig.Context{Name: localcluster.ContextName(l.o.cluster), DataDir: l.o.DataDir}
 	if err := c.Merge(l.plane.Kubeconfig(), datadir.InUse); err != nil {
@@ -298,10 +304,11 @@ func (l *local) mergeContext() {
 		return
 	}
 	l.session.Context = c.Name
-	l.stops = append(l.stops, func() { _ = c.Remove() }) // "nodeless down" says what is wrong
+	l.stops = append(l.stops, func() { _ = c.Remove() }) // "nodeless down" reports what is wrong
 }
 
-// restConfig is a client configuration of one's own name and generous limits: the API server is ours alone.
+// restConfig returns a client configuration with a name of its own and generous limits: no one else uses the API
+// server.
 func (l *local) restConfig(name string) *rest.Config {
 	cfg := rest.CopyConfig(l.plane.RESTConfig())
 	cfg.UserAgent = name

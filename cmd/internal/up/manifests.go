@@ -38,8 +38,8 @@ func manifest(name string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// createMissing creates the objects of an example that are not there, and leaves those alone that are: they may have
-// been changed by their owner. change, unless nil, may change them before.
+// createMissing creates the objects of an example that do not exist, and leaves existing ones alone: their owner may
+// have changed them. change, unless nil, may change an object before it is created.
 func createMissing(ctx context.Context, c client.Client, name string,
 	change func(*unstructured.Unstructured),
 ) (created int, err error) {
@@ -62,8 +62,8 @@ func createMissing(ctx context.Context, c client.Client, name string,
 	return created, nil
 }
 
-// exists reports whether an object could not be created because it is there. The API server calls a Service invalid
-// whose address is taken, also if it is the Service itself that has it.
+// exists reports whether an object could not be created because it exists. The API server calls a Service invalid if
+// its address is taken, even by the Service itself.
 func exists(ctx context.Context, c client.Client, o *unstructured.Unstructured, err error) bool {
 	if apierrors.IsInvalid(err) {
 		return c.Get(ctx, client.ObjectKeyFromObject(o), o) == nil
@@ -71,7 +71,7 @@ func exists(ctx context.Context, c client.Client, o *unstructured.Unstructured, 
 	return apierrors.IsAlreadyExists(err)
 }
 
-// apply brings the objects of an example to the state the file says.
+// apply brings the objects of an example into the state that its file describes.
 func apply(ctx context.Context, c client.Client, name string) error {
 	objects, err := manifest(name)
 	if err != nil {

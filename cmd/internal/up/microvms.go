@@ -33,11 +33,13 @@ import (
 	"github.com/nodeless/nodeless/plane/extension"
 )
 
-// startMicroVMs makes this machine a host of microVMs. What it can run is found out when the first FargateProfile
-// wants it.
+// startMicroVMs makes this machine a host of microVMs. What it can run is determined when the first FargateProfile
+// needs it.
 func (l *local) startMicroVMs(run, start context.Context) error {
-	if !l.o.controller || !l.o.fargate || !l.o.microVMs {
-		return podMetrics(nil).Unregister(start, l.restConfig("nodeless-setup"))
+	// A killed process has left its registration, which would stay until there is a profile again.
+	err := podMetrics(nil).Unregister(start, l.restConfig("nodeless-setup"))
+	if err != nil || !l.o.controller || !l.o.fargate || !l.o.microVMs {
+		return err
 	}
 	cfg := l.restConfig("nodeless-microvms")
 	wanted, err := host.UntilProfiles(cfg)
@@ -87,7 +89,7 @@ func (l *local) startMicroVMs(run, start context.Context) error {
 	return nil
 }
 
-// podMetrics is what kubectl top reads.
+// podMetrics returns the API that kubectl top reads.
 func podMetrics(s metricsapi.Source) extension.API {
 	return extension.API{
 		GroupVersion: metrics.SchemeGroupVersion, Service: "nodeless-metrics", Resources: metricsapi.Resources,
@@ -95,7 +97,7 @@ func podMetrics(s metricsapi.Source) extension.API {
 	}
 }
 
-// microVMOptions are the host's: this machine stands in the region's first zone.
+// microVMOptions returns the host's options: this machine is in the region's first zone.
 func (l *local) microVMOptions(run context.Context) (host.Options, func(), error) {
 	cfg := l.restConfig("nodeless-microvms")
 	kube, err := kubernetes.NewForConfig(cfg)
@@ -129,28 +131,29 @@ func (l *local) microVMOptions(run context.Context) (host.Options, func(), error
 	}, broadcaster.Shutdown, nil
 }
 
-// kubeletPort is the first port of the kubelets of microVMs, which are as many as the bridge has addresses. All are
-// below those that Linux gives to outgoing connections.
+// kubeletPort is the first port of the microVMs' kubelets, of which there are as many as the bridge has addresses.
+// All these ports are below those that Linux uses for outgoing connections.
 const kubeletPort = 20000
 
-// microVMNetwork connects microVMs with each other, those of hosts that have joined, and Services.
+// microVMNetwork connects microVMs with each other, with those of hosts that have joined, and with Services.
 type microVMNetwork struct {
 	net   *network.Net
 	peers *agent.Peers
-	at    netip.AddrPort // where hosts send packets for pods of this machine; on loopback those on this machine do
+	at    netip.AddrPort // where hosts send packets for pods of this machine; a loopback address is for hosts on it
 	pods  netip.Prefix
 	key   network.Key // private
 }
 
-// connectMicroVMs gives them a network of their own, as root: it is made by serveNetwork. Without, they are in user
-// mode.
+// connectMicroVMs gives microVMs a network of their own, which serveNetwork creates, if this process is root.
+// Otherwise they are in user mode.
 func (l *local) connectMicroVMs(o *host.Options) (*microVMNetwork, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	b, err := host.Bridge(o.Dir)
 	if err != nil {
-		l.log.Warn("microVMs are in user mode: they reach out, and are reached by port-forward alone", "error", err)
+		l.log.Warn("microVMs have user-mode networking: they can open outbound connections, and only port-forward reaches "+
+			"them", "error", err)
 		return nil, nil
 	}
 	services, err := netip.ParsePrefix(l.plane.ServiceCIDR())
@@ -172,7 +175,7 @@ func (l *local) connectMicroVMs(o *host.Options) (*microVMNetwork, error) {
 	n := network.New(network.Options{
 		Dir: o.Dir, Kube: o.Kube, Bridge: b, Services: services, APIServer: server, Log: l.log,
 		Peers: routed.peers, At: routed.at, Key: routed.key,
-		Wanted: func(ctx context.Context) error { // a machine that runs none keeps its firewall and its forwarding
+		Wanted: func(ctx context.Context) error { // without microVMs, this machine keeps its firewall and its forwarding
 			if l.microVMs.Any() {
 				return nil
 			}
@@ -180,13 +183,13 @@ func (l *local) connectMicroVMs(o *host.Options) (*microVMNetwork, error) {
 		},
 	})
 	o.Links, o.Resolve, o.Services, o.Dial = b, n.Resolve, n.Variables, n.DialContext
-	// At their gateway pods such as metrics-server reach the kubelets too.
+	// At their gateway, pods such as metrics-server reach the kubelets, too.
 	o.Kubelets = &microvm.KubeletEndpoints{Host: b.Address(), FirstPort: kubeletPort, Pods: b.Prefix()}
 	routed.net = n
 	return routed, nil
 }
 
-// serveNetwork serves it and tells other hosts of this one, as soon as there may be microVMs.
+// serveNetwork serves the network and announces this host to others, as soon as there may be microVMs.
 func (l *local) serveNetwork(run context.Context, n *microVMNetwork, o host.Options) error {
 	own, err := agent.NewOwn(run, agent.Options{
 		REST: l.restConfig("nodeless-microvms"), Name: o.Name, Host: l.microVMs,
@@ -199,7 +202,8 @@ func (l *local) serveNetwork(run context.Context, n *microVMNetwork, o host.Opti
 	l.hosts = []microvm.Host{own}
 	l.spawn(run, "network of microVMs", func(ctx context.Context) error {
 		if err := n.net.Run(ctx); err != nil && ctx.Err() == nil {
-			l.log.Warn("microVMs reach each other and this machine, and no Services, names or anything outside", "error", err)
+			l.log.Warn("the network of microVMs failed: they reach each other and this machine, but no Services, DNS names or "+
+				"outside addresses", "error", err)
 		}
 		<-ctx.Done()
 		return ctx.Err()
@@ -234,7 +238,8 @@ func (l *local) firstZone() string {
 
 var notInLabels = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// hostLabel is this machine's name as that of a microVM host, in the name of whose namespace it is a DNS label.
+// hostLabel returns this machine's name as a microVM host, shortened so that the name of its namespace is a DNS
+// label.
 func hostLabel() string {
 	name, _ := os.Hostname()
 	name = strings.Trim(notInLabels.ReplaceAllString(strings.ToLower(name), "-"), "-")
@@ -245,11 +250,12 @@ func hostLabel() string {
 	return name
 }
 
-// leaveMicroVMs lets go of them: they go on, as machines of a region do. Where there are none, nothing of theirs stays.
+// leaveMicroVMs releases the microVMs, which keep running, as a region's instances do. If there are none, it cleans
+// up.
 func (l *local) leaveMicroVMs() {
 	n := l.microVMs.Running()
 	if n > 0 {
-		l.p.Line("%d microVMs go on running. The next \"%s\" takes them up, \"%s\" ends them.", n,
+		l.p.Line("%d microVMs keep running. The next \"%s\" adopts them, \"%s\" ends them.", n,
 			localcluster.CommandFor("up", l.o.DataDir, l.o.cluster), localcluster.CommandFor("down", l.o.DataDir, l.o.cluster))
 	}
 	if err := l.microVMs.Close(); err != nil {
@@ -263,8 +269,8 @@ func (l *local) leaveMicroVMs() {
 	}
 }
 
-// endMicroVMs ends those that the process of a data directory has left running, and takes their network away. Their
-// pods have their grace until ctx is done.
+// endMicroVMs ends the microVMs that the process of a data directory has left running, and removes their network.
+// Pods have their grace period, but no longer than until ctx is done.
 func endMicroVMs(ctx context.Context, dataDir string) (int, error) {
 	n, err := host.Sweep(ctx, localcluster.MicroVMDir(dataDir))
 	return n, errors.Join(err, network.CleanUp(localcluster.MicroVMDir(dataDir)))

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 )
 
-// newUp, newKubectl, newImage and newHost stay, so that nobody has to guess why the commands the documentation names
-// are not there.
+// newUp, newKubectl and newImage exist so that nobody has to guess why commands that the documentation names are
+// missing.
 func newUp() *cobra.Command {
 	return program.Absent("up", "Run a whole cluster on this machine (not in this build)")
 }

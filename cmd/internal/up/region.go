@@ -60,8 +60,8 @@ func (l *local) startRegion(run, start context.Context) error {
 	return nil
 }
 
-// serveRegion listens where it listened before, so that AWS_ENDPOINT_URL stays good over restarts; on another free port
-// if that one was taken meanwhile.
+// serveRegion listens at its previous address, so that AWS_ENDPOINT_URL stays valid across restarts, or on another
+// free port if that one is taken.
 func (l *local) serveRegion(run, start context.Context) error {
 	portFile := filepath.Join(l.o.DataDir, "region", "address")
 	addr := "127.0.0.1:0"
@@ -72,7 +72,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 	if l.regionToken, err = httpguard.KeepToken(localcluster.TokenFile(l.o.DataDir, "region")); err != nil {
 		return fmt.Errorf("region: %w", err)
 	}
-	var administrator awssdk.Credentials // none: any key is his
+	var administrator awssdk.Credentials // none: any key is the administrator's
 	if l.o.enforceIAM {
 		if administrator, err = localcluster.LoadAWSKeys(l.o.DataDir); err != nil {
 			return err
@@ -103,7 +103,7 @@ func (l *local) serveRegion(run, start context.Context) error {
 	}
 }
 
-// serveAPI serves an API beside the API server's own. The cluster lives without it.
+// serveAPI serves an API beside those of the API server. The cluster works without it.
 func (l *local) serveAPI(run context.Context, part string, api extension.API) {
 	l.spawn(run, part, func(ctx context.Context) error {
 		if err := api.Run(ctx, l.plane.Kubeconfig()); err != nil {
@@ -114,7 +114,7 @@ func (l *local) serveAPI(run context.Context, part string, api extension.API) {
 	})
 }
 
-// minor is "1.36" of "v1.36.2", as EKS writes versions.
+// minor returns "1.36" for "v1.36.2", as EKS writes versions.
 func minor(version string) string {
 	f := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	return strings.Join(f[:min(2, len(f))], ".")

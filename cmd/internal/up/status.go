@@ -1,4 +1,4 @@
-// Package up has the commands about a cluster on this machine: up, down, status, env, kubectl and image.
+// Package up implements the commands for a cluster on this machine: up, down, status, env, kubectl and image.
 package up
 
 import (
@@ -30,7 +30,7 @@ type statusReport struct {
 	Problem string                `json:"problem,omitempty"`
 }
 
-// counts is a cluster in numbers.
+// counts are the numbers of a cluster's objects.
 type counts struct {
 	PodsPending    int     `json:"podsPending"`
 	PodsRunning    int     `json:"podsRunning"`
@@ -145,7 +145,7 @@ func (r statusReport) print(cmd *cobra.Command) {
 	}
 }
 
-// count counts pods (of a label, if given), claims and nodes.
+// count counts pods (only those with a label, if given), NodeClaims and nodes.
 func count(ctx context.Context, cl client.Client, pods client.MatchingLabels) (counts, error) {
 	var n counts
 	var podList corev1.PodList
@@ -190,7 +190,7 @@ func count(ctx context.Context, cl client.Client, pods client.MatchingLabels) (c
 	return n, nil
 }
 
-// Commands are the commands about a cluster on this machine.
+// Commands returns the commands for a cluster on this machine.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newUp(), newDown(), newStatus(), newEnv(), newKubectl(), newImage()}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
 )
 
-// settleTypes reads --types; a cluster that is there keeps the types it was made with.
+// settleTypes reads --types; an existing cluster keeps the types it was created with.
 func (o *upOptions) settleTypes() error {
 	kept, err := os.ReadFile(localcluster.TypesFile(o.DataDir))
 	switch {
@@ -27,7 +27,7 @@ func (o *upOptions) settleTypes() error {
 				localcluster.TypesFile(o.DataDir), err)
 		}
 		return nil
-	// that is said when the folder is opened
+	// this is reported when the folder is opened
 	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("the types with which the cluster was made: %w", err)
 	case o.typesFile == "":
@@ -48,7 +48,7 @@ func (o *upOptions) settleTypes() error {
 	return nil
 }
 
-// offers are what the region offers; nil for what AWS does.
+// offers returns what the region offers; nil for what AWS offers.
 func (o *upOptions) offers() (*catalog.Region, error) {
 	if o.types == nil {
 		return nil, nil
@@ -56,7 +56,7 @@ func (o *upOptions) offers() (*catalog.Region, error) {
 	return o.types.Region()
 }
 
-// keepTypes remembers the types for the next start.
+// keepTypes records the types for the next start.
 func (o *upOptions) keepTypes() error {
 	if o.typesText == nil {
 		return nil
@@ -64,7 +64,7 @@ func (o *upOptions) keepTypes() error {
 	return os.WriteFile(localcluster.TypesFile(o.DataDir), o.typesText, 0o600)
 }
 
-// fit takes from a NodePool what types of one's own do not have: EC2's categories and generations.
+// fit removes from a NodePool the requirements that custom types do not meet: EC2's categories and generations.
 func (l *local) fit(object *unstructured.Unstructured) {
 	path := []string{"spec", "template", "spec", "requirements"}
 	requirements, found, _ := unstructured.NestedSlice(object.Object, path...)
@@ -76,5 +76,5 @@ func (l *local) fit(object *unstructured.Unstructured) {
 		key, _ := m["key"].(string)
 		return strings.HasPrefix(key, "karpenter.k8s.aws/")
 	})
-	_ = unstructured.SetNestedSlice(object.Object, requirements, path...) // it was a slice a moment ago
+	_ = unstructured.SetNestedSlice(object.Object, requirements, path...) // it was just read as a slice
 }

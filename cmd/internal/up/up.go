@@ -61,9 +61,9 @@ type upOptions struct {
 	autoPools             []string // the same, parsed
 	typesFile             string
 	page                  string
-	pageAsked             bool         // somebody chose it
+	pageAsked             bool         // someone chose it
 	types                 *catalog.Own // nil = AWS's
-	typesText             []byte       // of types that are new
+	typesText             []byte       // the text of types, if they are new
 }
 
 func newUp() *cobra.Command {
@@ -272,14 +272,14 @@ func up(ctx context.Context, o upOptions, p *progress.Printer) error {
 	select {
 	case <-ctx.Done():
 		p.EndStatus()
-		return nil // Ctrl-C is how it ends
+		return nil // Ctrl-C is the normal end
 	case err := <-l.failed:
 		p.EndStatus()
 		return err
 	}
 }
 
-// welcome says where things are and what to try next.
+// welcome prints where things are and what to try next.
 func (l *local) welcome(took time.Duration) {
 	l.p.Line("")
 	l.p.Line("Ready in %.1fs. Nodes are simulated and boot in about %s; the control plane and the AWS protocol are real.",

@@ -1,4 +1,4 @@
-// Package views has the live views of a cluster: top on a terminal, web in a browser.
+// Package views implements the live views of a cluster: top on a terminal, web in a browser.
 package views
 
 import (
@@ -23,12 +23,13 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/language"
 	"github.com/nodeless/nodeless/view/objects"
 	"github.com/nodeless/nodeless/view/tui"
 	"github.com/nodeless/nodeless/view/watcher"
 )
 
-// topFlags are eks-node-viewer's, under its names, and some of ours.
+// topFlags are eks-node-viewer's flags, under its names, and some of our own.
 type topFlags struct {
 	localcluster.Selector
 	kubeconfig, context                                string
@@ -41,17 +42,19 @@ type topFlags struct {
 func newTop() *cobra.Command {
 	var f topFlags
 	c := &cobra.Command{
-		Use:   "top [nodes|pools|pending|decisions|savings]",
+		Use:   "top [nodes|pools|pending|decisions|savings|costs]",
 		Short: "Show nodes with prices and usage, NodePools, pending pods and decisions, live",
 		Long: `Shows the nodes of any cluster that you may read: what their pods request, what
 they cost, and why they are kept or removed; NodePools with limits and budgets;
-pending pods with the reason; recent decisions and what they saved. It only
-reads and needs nothing installed in the cluster. Where karpenter.sh/v1 is
-installed it also shows NodePools, and NodeClaims before their nodes exist.
+pending pods with the reason; recent decisions and what they saved; what each
+namespace or workload costs. It only reads and needs nothing installed in the
+cluster. Where karpenter.sh/v1 is installed it also shows NodePools, and
+NodeClaims before their nodes exist.
 
 On a terminal it is live ("?" lists the keys). Elsewhere, or with -o, it prints
 once. The flags, keys and configuration file (~/.eks-node-viewer) of
-eks-node-viewer work here, too.`,
+eks-node-viewer work here, too. On a terminal it is in Korean where LC_ALL,
+LC_MESSAGES or LANG says so (ko_KR.UTF-8).`,
 		Example: `  # Watch the current cluster, or another one with an extra column
   nodeless top
   nodeless top --context prod --extra-labels karpenter.sh/nodepool
@@ -83,7 +86,7 @@ func (f *topFlags) add(c *cobra.Command) {
 	fs.StringVar(&f.sort, "node-sort", "creation=asc",
 		"order of nodes: creation (asc = youngest first), cpu, memory, price, pods, node, pool, type, zone, "+
 			"capacity, status, ready-in or a label, with =asc or =dsc")
-	fs.StringVar(&f.group, "group", "", "group nodes by pool, zone, type, capacity, status or a label")
+	fs.StringVar(&f.group, "group", "", "group nodes by pool, zone, type, capacity, status or a label; costs by workload")
 	fs.StringVar(&f.style, "style", tui.DefaultStyle, "colours for good, medium and poor usage")
 	fs.StringVar(&f.resources, "resources", "cpu,memory",
 		fmt.Sprintf("resources to count, at most %d, separated by commas; pods is one too", view.MaxResources))
@@ -112,7 +115,7 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	if err != nil {
 		return err
 	}
-	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is a note of the model
+	klog.SetLogger(logr.Discard()) // client-go would write over the screen; what matters is in the model's notes
 	if f.output != "" || !term.IsTerminal(int(os.Stdout.Fd())) {
 		return f.once(ctx, o, out, errs)
 	}
@@ -128,7 +131,7 @@ func (f *topFlags) run(ctx context.Context, args []string, out, errs io.Writer) 
 	}
 }
 
-// watch begins to fill the model, of which o says what is wanted.
+// watch starts to fill the model of o.
 func (f *topFlags) watch(ctx context.Context, o *tui.Options, decisions bool) (*watcher.Feed, *rest.Config, error) {
 	cfg, name, err := f.find()
 	if err != nil {
@@ -141,7 +144,7 @@ func (f *topFlags) watch(ctx context.Context, o *tui.Options, decisions bool) (*
 	return fd, cfg, err
 }
 
-// live shows a cluster until somebody leaves it, for the context that is returned if there is one.
+// live shows a cluster until someone leaves it, for the returned context if that is not "".
 func (f *topFlags) live(ctx context.Context, o tui.Options) (next string, err error) {
 	fd, cfg, err := f.watch(ctx, &o, true)
 	if err != nil {
@@ -158,7 +161,7 @@ func (f *topFlags) live(ctx context.Context, o tui.Options) (next string, err er
 	return show(ctx, o)
 }
 
-// once prints what there is.
+// once prints the cluster once.
 func (f *topFlags) once(ctx context.Context, o tui.Options, out, errs io.Writer) error {
 	fd, _, err := f.watch(ctx, &o, o.Screen == tui.Decisions || o.Screen == tui.Savings)
 	if err != nil {
@@ -178,16 +181,25 @@ func (f *topFlags) once(ctx context.Context, o tui.Options, out, errs io.Writer)
 	}
 	if output.IsData(f.output) {
 		return output.Rows(out, f.output, tui.Document(o),
-			[]string{"nodes", "nodePools", "pendingPods", "items", "savings"}[o.Screen], !f.noHeader)
+			[]string{"nodes", "nodePools", "pendingPods", "items", "savings", "items"}[o.Screen], !f.noHeader)
 	}
 	return tui.Print(out, o, f.output, !f.noHeader)
 }
 
-// options reads the flags. Errors name the flag.
+// options parses the flags. Errors name the flag.
 func (f *topFlags) options(args []string) (tui.Options, error) {
 	o := tui.Options{Labels: list(f.labels), Sort: view.ParseSort(f.sort), Group: f.group}
 	if len(args) == 1 {
 		o.Screen = tui.Screen(slices.Index(tui.Screens, args[0]))
+	}
+	if o.Screen == tui.Costs {
+		switch o.Group {
+		case "", view.GroupWorkload:
+		case view.GroupNamespace:
+			o.Group = ""
+		default:
+			return o, fmt.Errorf("--group %s: costs are grouped by namespace or workload", o.Group)
+		}
 	}
 	err := output.Check(f.output, "", "wide", "name")
 	if err != nil {
@@ -205,17 +217,18 @@ func (f *topFlags) options(args []string) (tui.Options, error) {
 	return o, nil
 }
 
-// list are the parts of a text that are not empty.
+// list returns the non-empty parts of a text.
 func list(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// show runs the terminal's program until somebody leaves it, for the context that is returned if there is one.
+// show runs the terminal program until someone leaves it, for the returned context if that is not "".
 func show(ctx context.Context, o tui.Options) (next string, err error) {
+	o.Language = language.ForLocale(os.Getenv)
 	app := tui.New(o)
 	_, err = tea.NewProgram(app, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
-		return "", ctx.Err() // a signal: the terminal is as it was
+		return "", ctx.Err() // a signal; the terminal has been restored
 	}
 	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return "", fmt.Errorf("show the cluster on this terminal: %w; print it with: nodeless top -o wide", err)
@@ -223,7 +236,7 @@ func show(ctx context.Context, o tui.Options) (next string, err error) {
 	return app.Next(), nil
 }
 
-// Commands are the live views of a cluster.
+// Commands returns the live views of a cluster.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newTop(), newWeb()}
 }

@@ -19,19 +19,19 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 )
 
-// viewersFlags are eks-node-viewer's, which its file may set.
+// viewersFlags are the flags of eks-node-viewer that its file may set.
 var viewersFlags = []string{
 	"context", "node-selector", "extra-labels", "node-sort", "style", "kubeconfig",
 	"resources", "disable-pricing",
 }
 
-// fromViewersFile sets the flags that were given neither on the command line nor in the environment from
-// ~/.eks-node-viewer: lines flag=value, lines that begin with # being comments. As there, KUBECONFIG wins over the
-// file.
+// fromViewersFile sets flags that were given neither on the command line nor in the environment from
+// ~/.eks-node-viewer: lines flag=value; lines that begin with # are comments. As in eks-node-viewer, KUBECONFIG
+// overrides the file.
 func fromViewersFile(cmd *cobra.Command) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return nil // nobody's home, nobody's file
+		return nil // without a home there is no such file
 	}
 	path := filepath.Join(home, ".eks-node-viewer")
 	file, err := os.Open(path)
@@ -62,7 +62,7 @@ func fromViewersFile(cmd *cobra.Command) error {
 	return nil
 }
 
-// TwoDashes lets "top" be called as eks-node-viewer is, whose long flags have one dash.
+// TwoDashes lets "top" be called like eks-node-viewer, whose long flags have one dash.
 func TwoDashes(args []string) []string {
 	if len(args) == 0 || args[0] != "top" {
 		return args
@@ -80,7 +80,7 @@ func TwoDashes(args []string) []string {
 	return out
 }
 
-// find is the cluster to look at and the name of its context.
+// find returns the client configuration of the cluster to view, and the name of its context.
 func (f *topFlags) find() (*rest.Config, string, error) {
 	loader, running, _, err := target.Choose(f.kubeconfig, &f.Selector,
 		&clientcmd.ConfigOverrides{CurrentContext: f.context})

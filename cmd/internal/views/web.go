@@ -21,7 +21,7 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// defaultPage is where the page is unless somebody says otherwise; kube-ops-view's is there too.
+// defaultPage is the default address of the page; kube-ops-view's is the same.
 const defaultPage = "127.0.0.1:8080"
 
 type webOptions struct {
@@ -99,7 +99,7 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer l.Close()
-	klog.SetLogger(logr.Discard()) // what matters is a note on the page
+	klog.SetLogger(logr.Discard()) // what matters is in the page's notes
 	fd, err := watcher.Start(ctx, watcher.Options{REST: t.REST, Context: t.Of, Selector: o.selector, Model: m})
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	p := webpage.Page{Cluster: t, Policy: policy, Gates: on, Model: m, Token: httpguard.NewToken()}
 	p.Fill = func(context.Context) (func(context.Context) error, error) { return fd.Wait, nil }
 	url := web.Link(l.Addr().String(), p.Token)
-	if others { // they log in with a token of this cluster
+	if others { // who log in with a token of this cluster
 		url = webpage.GatedURL(l)
 		p.Certificate, p.Said = &o.gate, func(text string) { fmt.Fprintln(out, text) }
 	} else {
@@ -118,7 +118,7 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	return p.Run(ctx, l)
 }
 
-// clusters are those of all contexts of the kubeconfig; here is the context of the page's own.
+// clusters returns the clusters of all contexts of the kubeconfig; here is the context of the page's own.
 func (o *webOptions) clusters(here string, policy model.Policy, on gates.Gates) *web.Clusters {
 	names := target.Contexts(o.cluster.Kubeconfig)
 	if !slices.Contains(names, here) {

@@ -12,14 +12,14 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// What a question may add, so that it is answered in time by a machine that has other work: 10,000 pods with a node
-// each take 10 s and 200 MB on two cores.
+// Limits on what a question may add, so that a machine that has other work answers it in time: 10,000 pods with a
+// node each take 10 s and 200 MB on two cores.
 const (
 	whatIfPods  = 10_000
 	whatIfNodes = 2_000
 )
 
-// forecast answers what the page asks as nodeless plan does: it reads the cluster anew, and writes nothing.
+// forecast answers the page's questions as nodeless plan does: it reads the cluster again, and writes nothing.
 func (p *Page) forecast() func(context.Context, web.WhatIf) (any, error) {
 	return func(ctx context.Context, q web.WhatIf) (any, error) {
 		changes, err := changesOf(q)

@@ -16,19 +16,19 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// GateFlags say how a page is served to others than those on this machine.
+// GateFlags configure how a page is served to people on other machines.
 type GateFlags struct{ cert, key string }
 
-// Add declares the flags; prefix stands before their names.
+// Add declares the flags, with a prefix before their names.
 func (g *GateFlags) Add(f *pflag.FlagSet, prefix string) {
 	f.StringVar(&g.cert, prefix+"tls-cert", "",
-		"PEM file with the page's certificate, for others than those on this machine (default there: one of its own, "+
-			"whose fingerprint is printed)")
+		"PEM file with the page's TLS certificate (default on non-loopback addresses: a self-signed one, whose "+
+			"fingerprint is printed)")
 	f.StringVar(&g.key, prefix+"tls-key", "", "PEM file with the certificate's key")
 }
 
-// Listen opens an address. At a loopback address the page has one token of its own; elsewhere, or where there is a
-// certificate, people log in with theirs, and gated is true.
+// Listen opens an address. On a loopback address without a certificate, the page has one token of its own; otherwise
+// people log in with theirs, and gated is true.
 func (g *GateFlags) Listen(ctx context.Context, address string, asked bool) (l net.Listener, gated bool, err error) {
 	if web.Check(address) == nil && g.cert == "" && g.key == "" {
 		l, err = Listen(ctx, address, asked)
@@ -41,7 +41,7 @@ func (g *GateFlags) Listen(ctx context.Context, address string, asked bool) (l n
 	return l, true, err
 }
 
-// gate lets those in whom the page's own cluster knows.
+// gate returns a Gate that admits whoever the page's own cluster knows.
 func (p *Page) gate(ctx context.Context, l net.Listener, m *view.Model) (*web.Gate, error) {
 	config, fingerprint, err := access.Certificate(p.Certificate.cert, p.Certificate.key, l.Addr().String(), time.Now())
 	if err != nil {
@@ -59,7 +59,7 @@ func (p *Page) gate(ctx context.Context, l net.Listener, m *view.Model) (*web.Ga
 	return &web.Gate{TLS: config, Review: r.Review}, nil
 }
 
-// GatedURL is an address as others may reach it.
+// GatedURL returns the address of a listener as others may reach it.
 func GatedURL(l net.Listener) string {
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {

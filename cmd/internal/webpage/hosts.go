@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,18 +23,14 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// hostsKept is how long an answer about hosts is given again.
+// hostsKept is how long an answer about hosts is cached.
 const hostsKept = 2 * time.Second
 
-// hostReader reads the hosts of microVMs as the page's own user, for all who look at once.
+// hostReader reads the hosts of microVMs as the page's own user, one read at a time.
 type hostReader struct {
-	cfg   *rest.Config
-	clock clock.Clock
-
-	mu     sync.Mutex
-	client client.Reader // nil before the first question
-	last   *web.Hosts
-	at     time.Time
+	cfg    *rest.Config
+	clock  clock.Clock
+	client client.Reader   // nil before the first read
 	heard  map[string]beat // by host
 }
 
@@ -43,15 +38,13 @@ type hostReader struct {
 type beat struct{ says, seen time.Time }
 
 func hosts(cfg *rest.Config, c clock.Clock) web.ReadHosts {
-	return (&hostReader{cfg: cfg, clock: c, heard: map[string]beat{}}).read
+	r, last := hostReader{cfg: cfg, clock: c, heard: map[string]beat{}}, kept[web.Hosts]{clock: c, keep: hostsKept}
+	return func(ctx context.Context) (*web.Hosts, error) {
+		return last.get(func() (*web.Hosts, error) { return r.read(ctx) })
+	}
 }
 
 func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.last != nil && r.clock.Now().Sub(r.at) < hostsKept {
-		return r.last, nil
-	}
 	if r.client == nil {
 		c, err := client.New(r.cfg, client.Options{Scheme: scheme.Scheme})
 		if err != nil {
@@ -62,7 +55,7 @@ func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
 	var list v1alpha1.MicroVMHostList
 	err := r.client.List(ctx, &list)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return r.keep(&web.Hosts{}), nil
+		return &web.Hosts{At: r.clock.Now().Unix()}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list hosts of microVMs: %w", err)
@@ -72,11 +65,11 @@ func (r *hostReader) read(ctx context.Context) (*web.Hosts, error) {
 	if err != nil {
 		out.NoMicroVMs = err.Error()
 	}
-	return r.keep(out), nil
+	return out, nil
 }
 
-// microVMs reads what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: its pods'
-// NodeClaims say what runs there.
+// microVMs returns what runs on hosts, by their namespaces. The controller's own host has no MicroVMs: the NodeClaims
+// of its pods say what runs there.
 func (r *hostReader) microVMs(ctx context.Context, of []v1alpha1.MicroVMHost) (map[string][]web.MicroVM, error) {
 	var list v1alpha1.MicroVMList
 	if err := r.client.List(ctx, &list); err != nil {
@@ -112,7 +105,7 @@ func microVMOf(vm *v1alpha1.MicroVM) web.MicroVM {
 	return out
 }
 
-// podOf is the microVM of a NodeClaim. What it requests is the microVM's size; its Node has whole CPUs.
+// podOf returns the microVM of a NodeClaim. Its size is what the NodeClaim requests; its Node has whole CPUs.
 func podOf(c *karpv1.NodeClaim) web.MicroVM {
 	namespace, pod, _ := strings.Cut(c.Annotations[microvm.PodAnnotation], "/")
 	size := c.Spec.Resources.Requests
@@ -122,15 +115,9 @@ func podOf(c *karpv1.NodeClaim) web.MicroVM {
 	}
 }
 
-func (r *hostReader) keep(out *web.Hosts) *web.Hosts {
-	r.last, r.at = out, r.clock.Now()
-	out.At = r.at.Unix()
-	return out
-}
-
-// join puts microVMs to their hosts. A host in another namespace than its own speaks for none.
+// join combines hosts with their microVMs. It ignores a host in a namespace other than its own.
 func (r *hostReader) join(list []v1alpha1.MicroVMHost, vms map[string][]web.MicroVM) *web.Hosts {
-	out := &web.Hosts{Served: true, Hosts: []web.Host{}}
+	out := &web.Hosts{At: r.clock.Now().Unix(), Served: true, Hosts: []web.Host{}}
 	known := map[string]beat{}
 	for i := range list {
 		h := &list[i]
@@ -151,8 +138,8 @@ func (r *hostReader) join(list []v1alpha1.MicroVMHost, vms map[string][]web.Micr
 	return out
 }
 
-// hear says when a heartbeat was seen: only its changes matter, since a host's clock may be wrong. Of the first one
-// that is seen nothing is known but what it says.
+// hear returns when a host's heartbeat was seen. Only changes count, since a host's clock may be wrong; the first
+// heartbeat seen counts as sent when it says, but not in the future.
 func (r *hostReader) hear(h *v1alpha1.MicroVMHost) beat {
 	if h.Status.Heartbeat == nil {
 		return beat{}
@@ -171,7 +158,7 @@ func (r *hostReader) hear(h *v1alpha1.MicroVMHost) beat {
 	return beat{says, now}
 }
 
-// hostStatus is what a host is, and why it is not ready.
+// hostStatus returns a host's status, and why it is not ready.
 func hostStatus(h *v1alpha1.MicroVMHost, b beat, now time.Time) (status, message string) {
 	s := &h.Status
 	switch {
@@ -189,7 +176,7 @@ func hostStatus(h *v1alpha1.MicroVMHost, b beat, now time.Time) (status, message
 	return "Ready", s.Message
 }
 
-// hostOf is a host with what runs on it.
+// hostOf returns a host with what runs on it.
 func hostOf(h *v1alpha1.MicroVMHost, vms []web.MicroVM) web.Host {
 	s := &h.Status
 	out := web.Host{

@@ -28,7 +28,7 @@ func hostNamed(name string, heartbeat time.Time) v1alpha1.MicroVMHost {
 	}
 }
 
-// A host has what its namespace's microVMs have; one in another namespace than its own is none.
+// A host has the microVMs of its namespace; a host outside its own namespace is ignored.
 func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
 	c := clock.NewVirtual(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	r := &hostReader{clock: c}
@@ -53,7 +53,7 @@ func TestAHostHasTheMicroVMsOfItsNamespace(t *testing.T) {
 	}
 }
 
-// What runs on the controller's own host its pods' NodeClaims say.
+// The microVMs on the controller's own host are read from its pods' NodeClaims.
 func TestANodeClaimIsAMicroVMOfTheOwnHost(t *testing.T) {
 	n := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -69,7 +69,7 @@ func TestANodeClaimIsAMicroVMOfTheOwnHost(t *testing.T) {
 	}
 }
 
-// A host whose heartbeat does not change is not ready, whatever its clock says, and one whose heartbeat does is.
+// A host whose heartbeat stops changing is not ready, whatever its clock says; one whose heartbeat changes is.
 func TestAHostIsHeardOfByTheChangesOfItsHeartbeat(t *testing.T) {
 	c := clock.NewVirtual(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC))
 	r := &hostReader{clock: c}

@@ -8,5 +8,5 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// forecast is nobody's: plan is not in this build.
+// forecast returns nil: plan is not in this build.
 func (*Page) forecast() func(context.Context, web.WhatIf) (any, error) { return nil }

@@ -20,32 +20,32 @@ import (
 	"github.com/nodeless/nodeless/view/web"
 )
 
-// Page is what is served of one cluster.
+// Page configures the page of one cluster.
 type Page struct {
 	Cluster *target.Cluster
-	Policy  model.Policy // with what the gates say of it
+	Policy  model.Policy // includes what the gates imply
 	Gates   gates.Gates
-	Model   *view.Model // nil = one that is filled when somebody looks
+	Model   *view.Model // nil = create one, which is filled when someone views the page
 	Fill    func(context.Context) (wait func(context.Context) error, err error)
-	// Resources and Selector say what a Model that is nil shows, of which nodes. Default: cpu and memory of all.
+	// Resources and Selector say what a Model that is nil shows, and of which nodes. Default: cpu and memory of all.
 	Resources []string
 	Selector  string
-	Token     string // of callers on this machine
-	// Certificate is for a page that is served to others: nil = to this machine alone. Said takes what people should
-	// know of it.
+	Token     string // for callers on this machine
+	// Certificate is for a page that is served to others; nil = to this machine alone. Said receives what people should
+	// know about it.
 	Certificate *GateFlags
 	Said        func(string)
-	Controller  Controller // what a controller in this process tells
-	// Clusters are those that the page shows too; nil = none.
+	Controller  Controller // what a controller in this process reports
+	// Clusters are those that the page can show; nil = its own alone.
 	Clusters *web.Clusters
 }
 
-// Controller takes what the controller decides on, for what only its process knows.
+// Controller keeps the state on which the controller last decided, for what only its process knows.
 type Controller struct {
 	last atomic.Pointer[model.Snapshot]
 }
 
-// Decided takes a decision.
+// Decided records a decision.
 func (c *Controller) Decided(d cycle.Decision) { c.last.Store(d.Snapshot) }
 
 // Run serves the page until ctx is done.
@@ -62,7 +62,7 @@ func (p *Page) Run(ctx context.Context, l net.Listener) error {
 	return web.New(o).Run(ctx, l)
 }
 
-// Options are the page's but for who is let in from other machines.
+// Options returns the page's options, except for who is admitted from other machines.
 func (p *Page) Options() (web.Options, error) {
 	o := web.Options{
 		Context: p.Cluster.Of, Prices: view.PriceSource(), Model: p.Model, Token: p.Token, Clusters: p.Clusters,
@@ -81,6 +81,9 @@ func (p *Page) Options() (web.Options, error) {
 		return o, err
 	}
 	o.Hosts = hosts(p.Cluster.REST, o.Clock)
+	if o.Usage, err = usage(p.Cluster.REST, o.Clock); err != nil {
+		return o, err
+	}
 	if p.Model == nil {
 		resources := p.Resources
 		if len(resources) == 0 {
@@ -105,7 +108,7 @@ func (p *Page) Options() (web.Options, error) {
 	return o, nil
 }
 
-// engine watches the page's cluster for its answers.
+// engine starts watching the page's cluster for answers.
 func (p *Page) engine(ctx context.Context) (web.Engine, error) {
 	options := p.Cluster.Options
 	options.Partial = true
@@ -116,7 +119,7 @@ func (p *Page) engine(ctx context.Context) (web.Engine, error) {
 	return &answers{c, p.Policy, &p.Controller}, nil
 }
 
-// answers are those of a cluster that is watched.
+// answers are the answers about a cluster that is being watched.
 type answers struct {
 	cluster    *capture.Cluster
 	policy     model.Policy
@@ -143,7 +146,7 @@ func (a *answers) Why(ctx context.Context, namespace, of string) (any, error) {
 	return why.Ask(ctx, a.cluster, a.policy, subject)
 }
 
-// Listen opens an address for the page. One that is taken is an error only if somebody asked for it.
+// Listen opens an address for the page. If the address is taken, it opens another, unless someone chose it.
 func Listen(ctx context.Context, address string, asked bool) (net.Listener, error) {
 	l, err := web.Listen(ctx, address)
 	if err == nil || asked {

@@ -1,5 +1,5 @@
-// Package drain decides how the pods of a Node that is being removed leave it: which are evicted now, which are deleted
-// because the time is up, which are waited for, and when to look again. It is pure.
+// Package drain decides how pods leave a Node being removed: which are evicted now, which are deleted because the
+// time is up, which are waited for, and when to decide again. It is pure.
 //
 // Facts: sigs.k8s.io/karpenter/pkg/controllers/node/termination.
 package drain
@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Stuck is how long after its end was due a pod is no longer waited for: its kubelet does not answer.
+	// Stuck is how long after its due end a pod is still waited for: its kubelet does not answer.
 	Stuck = time.Minute
-	// minGrace is the shortest grace period of a direct deletion: 0 would take the pod's object away while it runs.
+	// minGrace is the shortest grace period of a direct deletion: 0 would delete the pod's object while the pod runs.
 	minGrace = time.Second
 )
 
@@ -30,7 +30,7 @@ const (
 	CriticalDaemons
 )
 
-// Pod is one pod on the Node, with all that matters here.
+// Pod is one pod on the Node, reduced to what matters here.
 type Pod struct {
 	Key      model.PodKey
 	Daemon   bool // owned by a DaemonSet
@@ -46,7 +46,7 @@ type Pod struct {
 	Ends time.Time
 	// NotBefore is when an eviction that was refused may be tried again; zero = now.
 	NotBefore time.Time
-	// Surging: until NotBefore a replacement from its Deployment is waited for.
+	// Surging says that until NotBefore the drain waits for a replacement from its Deployment.
 	Surging bool
 }
 
@@ -63,7 +63,7 @@ func (p *Pod) Group() Group {
 	return Normal
 }
 
-// Drainable reports whether the pod is one that a drain removes.
+// Drainable reports whether a drain removes the pod.
 func (p *Pod) Drainable() bool { return !p.Static && !p.Terminal && !p.Tolerant }
 
 func (p *Pod) waitedFor(now time.Time) bool {
@@ -76,7 +76,7 @@ type Deletion struct {
 	Grace time.Duration
 }
 
-// Why is the reason why a pod is waited for.
+// Why is the reason for waiting for a pod.
 type Why string
 
 // Reasons to wait.
@@ -88,27 +88,27 @@ const (
 	EarlierGroup    Why = "other pods leave first"
 )
 
-// Waiting is a pod that is waited for.
+// Waiting is a pod that the drain waits for.
 type Waiting struct {
 	Key model.PodKey
 	Why Why
 }
 
-// Result is what to do now. Lists are by namespace and name.
+// Result is what to do now. Lists are sorted by namespace and name.
 type Result struct {
 	Evict   []model.PodKey
 	Delete  []Deletion
 	Waiting []Waiting
-	// Next is when something changes by the clock alone; zero = never.
+	// Next is when something changes through time alone; zero = never.
 	Next time.Time
-	// Done: no pod is left that is waited for.
+	// Done reports that no pod is left to wait for.
 	Done bool
 }
 
-// Step decides what happens to the pods of a Node now. A zero deadline means that the drain may take for ever.
+// Step decides what happens to the pods of a Node now. A zero deadline means that the drain may take forever.
 //
-// Groups leave one after the other; a pod that its grace period would keep beyond the deadline is deleted at once,
-// whatever its group, its budget or do-not-disrupt.
+// Groups leave one after the other; a pod whose grace period would reach beyond the deadline is deleted at once,
+// whatever its group, budget or do-not-disrupt.
 func Step(now, deadline time.Time, pods []Pod) Result {
 	left := make([]*Pod, 0, len(pods))
 	for i := range pods {
@@ -159,8 +159,8 @@ func (r *Result) decide(p *Pod, now, deadline time.Time, active Group) {
 	}
 }
 
-// overdue reports whether only a direct deletion ends the pod in time: its grace period, or a deletion that was asked
-// for with more grace than is left, reaches beyond the deadline.
+// overdue reports whether only a direct deletion ends the pod in time: its grace period, or a deletion that was
+// requested with more grace than is left, reaches beyond the deadline.
 func overdue(p *Pod, now, deadline time.Time) bool {
 	switch {
 	case deadline.IsZero():

@@ -34,7 +34,7 @@ func refusedFor(d time.Duration) func(*Pod) {
 	return func(p *Pod) { p.NotBefore = noon.Add(d) }
 }
 
-// text is a result as a person reads it.
+// text formats a result for comparison.
 func text(r Result) string {
 	var out []string
 	for _, k := range r.Evict {
@@ -138,8 +138,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// Whatever the pods, a drain whose evictions succeed, and whose time is limited, ends; nobody is both evicted and
-// deleted.
+// Whatever the pods, a drain with a deadline ends if its evictions succeed; no pod is both evicted and deleted.
 func TestEveryDrainWithADeadlineEnds(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -198,7 +197,7 @@ func TestEveryDrainWithADeadlineEnds(t *testing.T) {
 	}
 }
 
-// ended leaves out the pods whose end was due.
+// ended returns the pods that have not ended by now.
 func ended(pods []Pod, now time.Time) []Pod {
 	var out []Pod
 	for _, p := range pods {

@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// Annotation on a Deployment asks for it: "true", or how long at most the next pod is waited for.
+	// Annotation on a Deployment enables surging: "true", or the maximum wait for the next pod.
 	Annotation = "nodeless.sh/surge-before-eviction"
-	// Mark on a Deployment's pod template says for which pod, by UID, and since when. It is what rolls the Deployment
-	// over, and all that is to be known after a restart.
+	// Mark on a Deployment's pod template says for which pod, by UID, and since when. Writing it rolls the Deployment
+	// over, and it is all that a restarted process needs.
 	Mark = "nodeless.sh/surged-for"
 )
 
-// How long the next pod is waited for.
+// How long to wait for the next pod.
 const (
 	usual    = 5 * time.Minute
 	shortest = 10 * time.Second
 	longest  = time.Hour
 )
 
-// Decision is what becomes of a pod that is to be evicted.
+// Decision says what to do with a pod that is to be evicted.
 type Decision struct {
-	Asked bool      // its Deployment asks for another pod first; if it does not, all else is zero
+	Asked bool      // its Deployment enables surging; if not, all else is zero
 	Begin string    // the Mark to write; "" = none
-	Until time.Time // it is left alone until then; zero = it is evicted now
-	// Problem is why it is evicted although another was asked for, and what to do about it; "" if it is not.
+	Until time.Time // the pod is left alone until then; zero = it is evicted now
+	// Problem is why the pod is evicted although surging is enabled, and what to do about it; "" if it is not.
 	Problem string
 }
 
-// Decide says what becomes of a pod of the Deployment, by what is written on the Deployment.
+// Decide decides about a pod of the Deployment, according to the Deployment's annotations.
 func Decide(d *appsv1.Deployment, pod *metav1.ObjectMeta, now time.Time) Decision {
 	value, asked := d.Annotations[Annotation]
 	if !asked || value == "false" || d.DeletionTimestamp != nil || !owns(d, pod) || ptr.Deref(d.Spec.Replicas, 1) != 1 {
@@ -81,14 +81,14 @@ func maxWait(value string) (time.Duration, error) {
 	return wait, nil
 }
 
-// markedFor returns since when the Deployment is rolled over for the pod, and whether it is.
+// markedFor returns since when the Deployment is being rolled over for the pod, and whether it is.
 func markedFor(d *appsv1.Deployment, pod types.UID) (time.Time, bool) {
 	uid, text, _ := strings.Cut(d.Spec.Template.Annotations[Mark], " ")
 	since, err := time.Parse(time.RFC3339, text)
 	return since, err == nil && uid == string(pod)
 }
 
-// cannot says why the Deployment would not bring another pod before it ends the one that it has; "" if it would.
+// cannot returns why the Deployment would not start another pod before it ends its only one; "" if it would.
 func cannot(d *appsv1.Deployment) string {
 	switch rolling := d.Spec.Strategy.RollingUpdate; {
 	case d.Spec.Paused:
@@ -103,7 +103,7 @@ func cannot(d *appsv1.Deployment) string {
 	return ""
 }
 
-// scaled is a number or a percentage of one replica, rounded up or down.
+// scaled returns a number or a percentage of one replica, rounded up or down.
 func scaled(v *intstr.IntOrString, up bool, other int) int {
 	if v == nil {
 		return other
@@ -120,9 +120,9 @@ func owns(d *appsv1.Deployment, pod *metav1.ObjectMeta) bool {
 	return err == nil && selector.Matches(labels.Set(pod.Labels))
 }
 
-// Deployment is the name of the Deployment that a pod with this owner would be of: its ReplicaSets are named after it
-// and the template's hash, which their pods have as a label (k8s.io/kubernetes pkg/controller/deployment/sync.go); ""
-// if it is none's.
+// Deployment returns the name of the Deployment that a pod with this owner belongs to: ReplicaSets are named after
+// their Deployment and the template's hash, which their pods have as a label (k8s.io/kubernetes
+// pkg/controller/deployment/sync.go); "" if it belongs to none.
 func Deployment(pod *metav1.ObjectMeta) string {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
@@ -136,7 +136,8 @@ func Deployment(pod *metav1.ObjectMeta) string {
 	return name
 }
 
-// Passes reports whether an error of the API server may be gone at the next try: the request itself is not the cause.
+// Passes reports whether an API server error may be gone at the next attempt because the request itself is not the
+// cause.
 func Passes(err error) bool {
 	if err == nil {
 		return false

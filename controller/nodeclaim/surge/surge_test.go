@@ -95,7 +95,7 @@ func TestADeploymentsOnlyPodWaitsForTheNext(t *testing.T) {
 		if got.Begin == "" {
 			continue
 		}
-		// What is written is enough for the next process.
+		// The annotation is all that the next process needs.
 		again := deployment(c.change)
 		again.Spec.Template.Annotations[Mark] = got.Begin
 		if next := Decide(again, pod, noon.Add(time.Second)); next.Begin != "" || !next.Until.Equal(got.Until) {

@@ -12,11 +12,11 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// maxPods of a removed node are named.
+// maxPods is how many pods of a removed node are named.
 const maxPods = 256
 
-// ofNodePool reports whether a claim belongs to a NodePool. The microVM of a pod does not, and no decision is about
-// it.
+// ofNodePool reports whether a claim belongs to a NodePool. The claim of a pod's microVM does not, and no decision is
+// about it.
 func ofNodePool(claim *karpv1.NodeClaim) bool { return claim.Labels[karpv1.NodePoolLabelKey] != "" }
 
 // observe handles changes of NodeClaims.
@@ -34,7 +34,7 @@ func (r *Recorder) observe(old, now client.Object) {
 	if !ofNodePool(claim) {
 		return
 	}
-	if was, ok := old.(*karpv1.NodeClaim); ok && was.UID != claim.UID { // another one has taken the name in between
+	if was, ok := old.(*karpv1.NodeClaim); ok && was.UID != claim.UID { // a new claim has taken the name
 		r.mu.Lock()
 		r.add(r.tracker.Deleted(was.Name, "", at))
 		r.mu.Unlock()
@@ -101,7 +101,7 @@ func deletionReason(claim *karpv1.NodeClaim, word string) (method, why string) {
 		return known[0], known[1]
 	}
 	if kind, _, ok := translate.Interrupted(claim); ok && (word == "" || word == kind) {
-		// as the claim's watch tells it: nobody knows which is written down
+		// The same text as from the claim's watch, since either may be recorded.
 		return "Interrupted", translate.RemovalCause(claim, nil, time.Time{})
 	}
 	if word != "" {

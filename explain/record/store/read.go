@@ -15,10 +15,10 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// Reading is what could be read of a log.
+// Reading is the readable part of a log.
 type Reading struct {
 	Records []record.Record // by time
-	Damaged []error         // pieces of which something could not be read
+	Damaged []error         // errors of pieces that could not be read in full
 }
 
 // Reader reads logs. It is safe for concurrent use.
@@ -40,7 +40,7 @@ func NewReader(cfg *rest.Config) (*Reader, error) {
 	return &Reader{client: c, server: cfg.Host}, nil
 }
 
-// Errors of Read that say that a cluster keeps no decisions, or does not tell them.
+// Errors of Read if a cluster keeps no decisions, or does not allow reading them.
 var (
 	ErrNotKept = errors.New("this cluster records no decisions: it has no CRD decisionlogs.nodeless.sh; install " +
 		"it: nodeless crds | kubectl apply --server-side -f -")
@@ -67,7 +67,8 @@ func (r *Reader) Read(ctx context.Context) (*Reading, error) {
 	return out, nil
 }
 
-// Follow calls news with all entries of each piece that is written from now on, until ctx is done or the watch ends.
+// Follow calls news with all entries of each piece, those that exist and those written from now on, until ctx is done
+// or the watch ends: API servers end each one after half an hour to an hour.
 func (r *Reader) Follow(ctx context.Context, news func([]record.Entry)) error {
 	var none v1alpha1.DecisionLogList
 	w, err := r.client.Watch(ctx, &none)

@@ -20,21 +20,21 @@ import (
 
 // How the recorder writes.
 const (
-	// what is decided meanwhile is written at once: a crash loses no more than that and one call
+	// how long entries are gathered before a write; a crash loses at most this time and one call
 	gatherTime    = 2 * time.Second
 	callTimeout   = 10 * time.Second // of one call
-	finishTimeout = 3 * time.Second  // for the last write of a process that ends
-	maxPause      = 30 * time.Second // between two tries of a call that fails
-	crdPoll       = time.Minute      // between two looks whether there is the kind DecisionLog by now
-	maxCycles     = 64               // that wait to be made entries of; each holds its snapshot
-	maxPending    = 20_000           // entries that wait to be written
-	batchSize     = 2_000            // entries that are looked at for one write
+	finishTimeout = 3 * time.Second  // of the last write of a process that ends
+	maxPause      = 30 * time.Second // between attempts of a failing call
+	crdPoll       = time.Minute      // between checks whether the kind DecisionLog exists by now
+	maxCycles     = 64               // cycles waiting to become entries; each holds its snapshot
+	maxPending    = 20_000           // entries waiting to be written
+	batchSize     = 2_000            // entries considered for one write
 )
 
-// Options are what a Recorder needs.
+// Options configure a Recorder.
 type Options struct {
-	Client client.Client  // not from a cache; required
-	Cache  cache.Cache    // where NodeClaims are watched; required
+	Client client.Client  // must not read from a cache; required
+	Cache  cache.Cache    // watches NodeClaims; required
 	State  *cluster.State // required
 	Clock  clock.Clock    // default the real one
 	Log    *slog.Logger   // default slog.Default
@@ -42,8 +42,8 @@ type Options struct {
 	Metrics *metrics.Counters
 }
 
-// Recorder records decisions. It never blocks the cycle, and its failures are nobody's errors: what cannot be
-// recorded is counted and noted in the log itself.
+// Recorder records decisions. It never blocks the cycle and never fails it: what cannot be recorded is counted, and
+// noted in the log itself.
 type Recorder struct {
 	o      Options
 	store  *store
@@ -58,7 +58,7 @@ type Recorder struct {
 	lost    int
 }
 
-// New returns a Recorder, which records nothing before Run.
+// New returns a Recorder. It records nothing before Run.
 func New(o Options) *Recorder {
 	if o.Clock == nil {
 		o.Clock = clock.Real{}
@@ -91,7 +91,7 @@ func (r *Recorder) Decided(t record.Cycle) {
 	}
 }
 
-// Deleting records why this process, outside a cycle, deletes a NodeClaim: a word or two, such as unhealthy.
+// Deleting records why this process deletes a NodeClaim outside a cycle. why is a word or two, such as unhealthy.
 func (r *Recorder) Deleting(claim *karpv1.NodeClaim, why string) {
 	if r.noCRD.Load() || !ofNodePool(claim) {
 		return
@@ -119,12 +119,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return nil
 }
 
-// Finish writes what is left once no more is decided; it takes some seconds at most.
+// Finish writes what is still queued when no more decisions come. It takes a few seconds at most.
 func (r *Recorder) Finish(ctx context.Context) {
 	select {
 	case <-r.ready:
 	default:
-		return // the log was never read: nobody knows where it goes on
+		return // the log was never read, so its end is unknown
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (r *Recorder) Finish(ctx context.Context) {
 		}
 		break
 	}
-	for range 4 { // one that was moved is read again first
+	for range 4 { // after errMoved, one attempt only reloads the log
 		if left, err := r.flush(ctx); !left && err == nil || ctx.Err() != nil {
 			return
 		}

@@ -58,10 +58,10 @@ func (r *Recorder) drain() {
 
 func (r *Recorder) damaged(err error) {
 	r.o.Metrics.RecordDamaged()
-	r.o.Log.Warn("a piece of the log of decisions cannot be read and is passed over", "error", err)
+	r.o.Log.Warn("a piece of the decision log cannot be read and is skipped", "error", err)
 }
 
-// noteMissedDeletions records the end of nodes that were deleted while this process did not run.
+// noteMissedDeletions records the end of nodes that were deleted while this process was not running.
 func (r *Recorder) noteMissedDeletions(ctx context.Context) {
 	r.mu.Lock()
 	open := r.tracker.Open()

@@ -1,5 +1,5 @@
-// Package store stores decision records in the cluster, as a ring of DecisionLogs, and reads them again: the
-// controller's side, which gathers what was decided and writes it a little later, and the readers'.
+// Package store keeps decision records in the cluster, in a ring of DecisionLogs. It has the controller's side, which
+// gathers decisions and writes them with a short delay, and the readers' side.
 package store
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/nodeless/nodeless/explain/record"
 )
 
-// The ring: so many pieces of at most so many bytes each, 4 MiB in all (ADR 20).
+// The ring has ringPieces pieces of at most pieceBytes each, 4 MiB in all (ADR 20).
 const (
 	ringPieces = 128
 	pieceBytes = 32 << 10
 )
 
-// errMoved means that another process has changed the log: it has to be loaded again.
+// errMoved means that another process has changed the log, so it must be loaded again.
 var errMoved = errors.New("the log was changed by somebody else")
 
 // store is the writing end of the ring. It must not be used concurrently.
@@ -33,7 +33,7 @@ type store struct {
 	bytes  int
 
 	versions map[string]string // resource versions, by name of the piece
-	piece    int64             // that is being written; 0 = there is none yet
+	piece    int64             // being written; 0 = none yet
 	entries  []record.Entry    // in it
 	lately   map[string]bool   // keys of the entries of this piece and the one before
 }
@@ -57,7 +57,7 @@ func (s *store) load(ctx context.Context, each func([]record.Entry), damaged fun
 		s.piece, s.entries = log.Piece, entries
 		if err != nil {
 			s.entries = nil
-			s.piece++ // what is left of it stays as it is
+			s.piece++ // leave the damaged piece as it is
 		}
 		if i >= len(logs)-2 {
 			s.note(entries)
@@ -72,8 +72,8 @@ func (s *store) note(entries []record.Entry) {
 	}
 }
 
-// append writes as many entries as fit into one piece, and returns how many were handled. On errMoved the caller
-// calls load and tries again; entries that were written after all are then skipped.
+// append writes as many entries as fit into one piece, and returns how many it handled. On errMoved the caller calls
+// load and tries again; append then skips entries that had been written after all.
 func (s *store) append(ctx context.Context, entries []record.Entry) (int, error) {
 	done := len(entries)
 	fresh := slices.DeleteFunc(slices.Clone(entries), func(e record.Entry) bool { return s.lately[e.Key()] })
@@ -83,7 +83,7 @@ func (s *store) append(ctx context.Context, entries []record.Entry) (int, error)
 	piece, all := max(s.piece, 1), slices.Concat(s.entries, fresh)
 	data, err := record.Encode(all)
 	if err != nil {
-		return done, err // nothing can ever be made of them
+		return done, err // a retry cannot help
 	}
 	if len(data) > s.bytes && len(s.entries) > 0 {
 		piece, all = s.piece+1, fresh
@@ -91,7 +91,7 @@ func (s *store) append(ctx context.Context, entries []record.Entry) (int, error)
 			return done, err
 		}
 	}
-	for len(data) > s.bytes && len(all) > 1 { // this piece holds the fresh ones alone
+	for len(data) > s.bytes && len(all) > 1 { // this piece holds only fresh entries
 		all = all[:len(all)/2]
 		if data, err = record.Encode(all); err != nil {
 			return done, err
@@ -139,7 +139,7 @@ func (s *store) write(ctx context.Context, piece int64, entries []record.Entry, 
 	return fmt.Errorf("write DecisionLog %s: %w", log.Name, err)
 }
 
-// name is the piece's place in the ring.
+// name returns the object name of a piece, which is its slot in the ring.
 func name(piece, pieces int64) string { return fmt.Sprintf("piece-%03d", (piece-1)%pieces) }
 
 // list returns all pieces, oldest first.

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { planetest.Main(m) }
 
-// server is a client of a real API server that knows the log of decisions.
+// server returns a client of a real API server that serves DecisionLogs.
 func server(t testing.TB) client.Client {
 	t.Helper()
 	s := runtime.NewScheme()
@@ -33,7 +33,8 @@ func server(t testing.TB) client.Client {
 	return c
 }
 
-// ring is a small ring in a real API server, of which nothing is left when the test is over.
+// ring returns a client and a function that opens a small ring in a real API server; the ring is deleted at the end
+// of the test.
 func ring(t *testing.T) (client.Client, func() *store) {
 	t.Helper()
 	c := server(t)
@@ -47,7 +48,7 @@ func ring(t *testing.T) (client.Client, func() *store) {
 	return c, func() *store { return &store{client: c, pieces: 4, bytes: 4 << 10} }
 }
 
-// loaded is the store with what is in the log, by decision.
+// loaded loads the log into the store and returns the IDs of its decisions.
 func loaded(t *testing.T, s *store) []string {
 	t.Helper()
 	var ids []string
@@ -64,7 +65,7 @@ func loaded(t *testing.T, s *store) []string {
 
 var noise = rand.New(rand.NewPCG(1, 2))
 
-// decisions are some of about 600 bytes each when they are packed.
+// decisions returns decisions of about 600 bytes each when compressed.
 func decisions(from, to int) []record.Entry {
 	var out []record.Entry
 	for i := from; i < to; i++ {
@@ -81,7 +82,7 @@ func decisions(from, to int) []record.Entry {
 	return out
 }
 
-// write appends all, in as many calls as that takes.
+// write appends all entries, in as many calls as that takes.
 func write(t *testing.T, s *store, entries []record.Entry) {
 	t.Helper()
 	for len(entries) > 0 {
@@ -93,8 +94,8 @@ func write(t *testing.T, s *store, entries []record.Entry) {
 	}
 }
 
-// The log goes on in the next piece when one is full, and over the oldest one when the ring is; whoever comes next
-// goes on there.
+// When a piece is full the log continues in the next one, and when the ring is full it overwrites the oldest; another
+// process continues from there.
 func TestTheRingHoldsTheNewest(t *testing.T) {
 	c, open := ring(t)
 	s := open()
@@ -132,8 +133,8 @@ func TestTheRingHoldsTheNewest(t *testing.T) {
 	}
 }
 
-// Two processes write: the second to come notices, reads again and goes on behind the first. A write of which nobody
-// heard that it was done is not done twice.
+// Two processes write: the second notices, reads again and continues after the first. A write whose response was lost
+// is not repeated.
 func TestTwoWritersLoseNothing(t *testing.T) {
 	_, open := ring(t)
 	first, second := open(), open()
@@ -149,7 +150,7 @@ func TestTwoWritersLoseNothing(t *testing.T) {
 	unheard := decisions(4, 6)
 	deaf := open()
 	loaded(t, deaf)
-	write(t, deaf, unheard) // it was done, but second does not know
+	write(t, deaf, unheard) // it was written, but second does not know
 	if _, err := second.append(context.Background(), unheard); !errors.Is(err, errMoved) {
 		t.Fatalf("once more: %v", err)
 	}
@@ -160,7 +161,7 @@ func TestTwoWritersLoseNothing(t *testing.T) {
 	}
 }
 
-// Somebody has written nonsense into a piece or deleted one: the rest is read, and the log goes on.
+// If a piece has been overwritten with nonsense or deleted, the rest is read, and the log continues.
 func TestADamagedPieceIsPassedOver(t *testing.T) {
 	c, open := ring(t)
 	s := open()
@@ -197,7 +198,7 @@ func TestADamagedPieceIsPassedOver(t *testing.T) {
 	}
 }
 
-// life is all that is written of a machine, at once.
+// life returns all entries about one node.
 func life(n int, at time.Time) []record.Entry {
 	id, claim, node := fmt.Sprintf("%010x", uint64(n)*2654435761), fmt.Sprintf("general-%05x", n),
 		fmt.Sprintf("ip-10-%d-%d-%d.us-west-2.compute.internal", n>>16&255, n>>8&255, n&255)

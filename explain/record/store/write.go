@@ -10,7 +10,7 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// write writes entries as they come, but no more often than necessary.
+// write writes queued entries until ctx is done, gathering them first so that it writes less often.
 func (r *Recorder) write(ctx context.Context) {
 	pause := gatherTime
 	for {
@@ -70,7 +70,7 @@ func (r *Recorder) flush(ctx context.Context) (bool, error) {
 	return more || len(r.pending) > 0, err
 }
 
-// counted counts a write.
+// counted updates the metrics after a write.
 func (r *Recorder) counted(done int, err error) {
 	switch {
 	case errors.Is(err, errMoved):
@@ -83,7 +83,7 @@ func (r *Recorder) counted(done int, err error) {
 	}
 }
 
-// sleep waits, and reports whether ctx is still alive.
+// sleep waits for d and reports whether ctx is still alive.
 func (r *Recorder) sleep(ctx context.Context, d time.Duration) bool {
 	return clock.Sleep(ctx, r.o.Clock, d) == nil
 }

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Write replaces a file, which only its owner may read. A crash may leave a file with the suffix .new beside it.
+// Write replaces a file. Only its owner may read it. A crash may leave a file with the suffix .new beside it.
 func Write(path string, data []byte) error {
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return err
@@ -14,7 +14,7 @@ func Write(path string, data []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// WriteJSON replaces a file by the JSON of a value.
+// WriteJSON replaces a file with the JSON of value.
 func WriteJSON(path string, value any) error {
 	data, err := json.Marshal(value)
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package clock gives time to code that must also run on virtual time: the simulated region, the node simulator, tests.
+// Package clock provides time to code that must also run on virtual time: the simulated region, the node simulator,
+// tests.
 package clock
 
 import (
@@ -11,14 +12,14 @@ import (
 // Clock tells the time and calls back later.
 type Clock interface {
 	Now() time.Time
-	// AfterFunc calls f, not before d has passed, and never while the caller of AfterFunc holds the clock's own lock.
-	// On the real clock f runs on its own goroutine; on a virtual one on the goroutine that advances it.
+	// AfterFunc calls f, not before d has passed, and never with the clock's own lock held. A real clock calls f on its
+	// own goroutine, a virtual one on the goroutine that advances it.
 	AfterFunc(d time.Duration, f func()) Timer
 }
 
-// Timer is a call that is still to come.
+// Timer is a pending call.
 type Timer interface {
-	// Stop takes the call back; it reports false if the call was made or taken back before.
+	// Stop cancels the call. It returns false if the call was made or cancelled before.
 	Stop() bool
 }
 
@@ -63,17 +64,17 @@ type call struct {
 	f     func()
 }
 
-// NewVirtual is a virtual clock that stands at start.
+// NewVirtual returns a virtual clock set to start.
 func NewVirtual(start time.Time) *Virtual { return &Virtual{now: start} }
 
-// Now is where the clock stands.
+// Now returns the time to which the clock is set.
 func (v *Virtual) Now() time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.now
 }
 
-// AfterFunc calls f from within the Advance that passes d from now.
+// AfterFunc calls f within the Advance that passes d from now.
 func (v *Virtual) AfterFunc(d time.Duration, f func()) Timer {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -89,7 +90,7 @@ func (v *Virtual) AfterFunc(d time.Duration, f func()) Timer {
 	return c
 }
 
-// Stop takes the call back.
+// Stop cancels the call.
 func (c *call) Stop() bool {
 	c.clock.mu.Lock()
 	defer c.clock.mu.Unlock()
@@ -101,8 +102,8 @@ func (c *call) Stop() bool {
 	return true
 }
 
-// Advance moves the clock by d and makes, in order, every call that falls due on the way, those made meanwhile
-// included.
+// Advance moves the clock by d and makes, in order, every call that falls due on the way, including calls added
+// meanwhile.
 func (v *Virtual) Advance(d time.Duration) {
 	v.mu.Lock()
 	end := v.now.Add(d)
@@ -118,7 +119,7 @@ func (v *Virtual) Advance(d time.Duration) {
 	v.mu.Unlock()
 }
 
-// Next is when the next call falls due, and whether there is one.
+// Next returns when the next call falls due, and whether there is one.
 func (v *Virtual) Next() (time.Time, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// sameTime is by how much clocks may differ: the Date of an answer has whole seconds, and an answer takes its time.
+// sameTime is the largest difference that is ignored: the Date of a response has whole seconds, and a response takes
+// time.
 const sameTime = 5 * time.Second
 
-// Server is a clock that is set by the Date of a server's answers: what the server's cluster says of its times is to
-// be compared with the cluster's clock, and a user's machine may be hours off. Where both agree but for some seconds,
-// and before the first answer, it is the machine's. Safe for concurrent use.
+// Server is a clock set by the Date of a server's responses. Times that come from a cluster must be compared with the
+// cluster's clock, and a user's machine may be hours off. If the two clocks differ only by some seconds, and before
+// the first response, it is the machine's clock. It is safe for concurrent use.
 type Server struct {
 	Clock
 	ahead atomic.Int64 // of the machine's clock
 }
 
-// NewServer is a Server's clock on top of the machine's.
+// NewServer returns a Server on top of the machine's clock.
 func NewServer(machine Clock) *Server { return &Server{Clock: machine} }
 
-// Now is the server's time.
+// Now returns the server's time.
 func (s *Server) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.ahead.Load())) }
 
-// Ahead is by how much the server's clock is ahead of the machine's; 0 where they agree.
+// Ahead returns how far the server's clock is ahead of the machine's; 0 if they agree.
 func (s *Server) Ahead() time.Duration { return time.Duration(s.ahead.Load()) }
 
-// Wrap looks at the answers that come through next; rest.Config takes it.
+// Wrap returns a transport that sets the clock by the responses of next. It fits rest.Config.
 func (s *Server) Wrap(next http.RoundTripper) http.RoundTripper { return &dated{next: next, clock: s} }
 
 type dated struct {
@@ -34,7 +35,7 @@ type dated struct {
 	clock *Server
 }
 
-// RoundTrip reads the clock off the answer. An answer without a date tells nothing.
+// RoundTrip sets the clock by the response. A response without a date changes nothing.
 func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	out, err := d.next.RoundTrip(r)
 	if err != nil {
@@ -50,5 +51,5 @@ func (d *dated) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out, nil
 }
 
-// WrappedRoundTripper is for client-go, which looks for what it can close.
+// WrappedRoundTripper lets client-go find a transport whose connections it can close.
 func (d *dated) WrappedRoundTripper() http.RoundTripper { return d.next }

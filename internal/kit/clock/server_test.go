@@ -17,7 +17,7 @@ func TestAServersClockIsReadOffItsAnswers(t *testing.T) {
 	for date, want := range map[string]time.Duration{
 		"":         0,
 		"tomorrow": 0,
-		noon.Add(-time.Second).Format(http.TimeFormat):    0, // whole seconds, and some on the way
+		noon.Add(-time.Second).Format(http.TimeFormat):    0, // whole seconds, and the latency
 		noon.Add(4 * time.Second).Format(http.TimeFormat): 0,
 		noon.Add(5 * time.Hour).Format(http.TimeFormat):   5 * time.Hour,
 		noon.Add(-3 * time.Hour).Format(http.TimeFormat):  -3 * time.Hour,

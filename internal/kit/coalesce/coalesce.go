@@ -1,4 +1,4 @@
-// Package coalesce shares the answer to an expensive question among callers who asked at about the same time.
+// Package coalesce shares the result of an expensive read among callers that ask at about the same time.
 package coalesce
 
 import (
@@ -6,13 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// Reader shares one read among all who asked before it began: a thousand callers at once cost two reads, and nobody
-// gets an answer that is older than the question. It is safe for concurrent use.
+// Reader shares one read among all callers that asked before it began: a thousand simultaneous callers cost two
+// reads, and no caller gets a result older than its call. It is safe for concurrent use.
 type Reader[T any] struct {
 	read    func(context.Context) (T, error)
 	asked   atomic.Int64
 	token   chan struct{} // its holder owns the fields below; waiting for it ends with the caller's context
-	covered int64         // the last question that last answers
+	covered int64         // number of the last call that last answers
 	last    T
 }
 

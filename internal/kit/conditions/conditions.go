@@ -1,4 +1,4 @@
-// Package conditions looks up status conditions without filling in those that are missing.
+// Package conditions looks up status conditions without adding missing ones.
 package conditions
 
 import (
@@ -32,13 +32,13 @@ func OfPod(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	return find(pod.Status.Conditions, func(c *corev1.PodCondition) bool { return c.Type == kind })
 }
 
-// NodeReady reports whether the Node's kubelet calls it ready.
+// NodeReady reports whether the Node's condition Ready is True.
 func NodeReady(node *corev1.Node) bool {
 	c := OfNode(node, corev1.NodeReady)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// PodReady reports whether the pod is ready.
+// PodReady reports whether the pod's condition Ready is True.
 func PodReady(pod *corev1.Pod) bool {
 	c := OfPod(pod, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue

@@ -1,5 +1,5 @@
-// Package datadir is the folder in which a local cluster keeps its state. A mark tells a folder of ours from any other,
-// a lock keeps a second process out, and Wipe deletes what Nodeless wrote there and nothing else.
+// Package datadir manages the folder in which a local cluster keeps its state. A mark tells a folder of ours from any
+// other, a lock keeps out a second process, and Wipe deletes what Nodeless wrote there and nothing else.
 package datadir
 
 import (
@@ -18,26 +18,27 @@ import (
 
 const (
 	markFile = ".nodeless"
-	// format is the layout of a data directory as this program writes it.
+	// format is the version of the layout that this program writes.
 	format = 1
-	// roomNew and roomOld are the free bytes without which a cluster is not started: etcd reserves 64 MiB for its log, and
-	// as much for the next one. An old cluster has reserved its own.
+	// roomNew and roomOld are the free bytes that a new and an existing cluster need to start: etcd reserves 64 MiB for
+	// its log, and as much for the next one. An existing cluster has already reserved its own.
 	roomNew = 256 << 20
 	roomOld = 64 << 20
 )
 
-// Mark is what a data directory says of itself.
+// Mark is what a data directory records about itself.
 type Mark struct {
 	Format     int    `json:"format,omitempty"`
-	Name       string `json:"name,omitempty"`       // of the cluster; "" = it was given none
-	Version    string `json:"version,omitempty"`    // of the Nodeless that used the folder last
+	Name       string `json:"name,omitempty"`       // of the cluster; "" = unnamed
+	Version    string `json:"version,omitempty"`    // of the Nodeless that last used the folder
 	Kubernetes string `json:"kubernetes,omitempty"` // its Kubernetes, such as v1.36.2
 }
 
-// ErrNotOurs says that a folder was not made by Nodeless.
+// ErrNotOurs means that a folder was not made by Nodeless.
 var ErrNotOurs = errors.New("it holds no file " + markFile + ", so it was not made by nodeless")
 
-// Read reads the mark of a folder: fs.ErrNotExist if there is no such folder, ErrNotOurs if it has no mark.
+// Read reads the mark of a folder. It returns fs.ErrNotExist if there is no such folder, and ErrNotOurs if it has no
+// mark.
 func Read(dir string) (Mark, error) {
 	var m Mark
 	if err := isFolder(dir); err != nil {
@@ -49,7 +50,7 @@ func Read(dir string) (Mark, error) {
 		return m, ErrNotOurs
 	case err != nil:
 		return m, fmt.Errorf("data directory: %w", err)
-	case len(data) == 0: // of a time when the mark said nothing
+	case len(data) == 0: // early versions wrote an empty mark
 		return m, nil
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -58,7 +59,7 @@ func Read(dir string) (Mark, error) {
 	return m, nil
 }
 
-// isFolder says what is wrong with a path that is no folder.
+// isFolder returns an error if the path is not a folder.
 func isFolder(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
@@ -70,9 +71,9 @@ func isFolder(dir string) error {
 	return nil
 }
 
-// Prepare makes a folder a data directory, or checks that it is one that this program and its Kubernetes ("" = none is
-// to run there) can use. It refuses a folder with files that are not ours, one that cannot be written to, and a disk
-// without room for a cluster.
+// Prepare makes a folder a data directory, or checks that this program and its Kubernetes ("" = none will run there)
+// can use it. It rejects a folder with files that are not ours, one that cannot be written to, and a disk without
+// room for a cluster.
 func Prepare(dir, kubernetes string) (Mark, error) {
 	m, err := Read(dir)
 	fresh := false
@@ -106,7 +107,7 @@ func Prepare(dir, kubernetes string) (Mark, error) {
 	return m, m.Write(dir)
 }
 
-// empty refuses a folder that holds anything but what "nodeless host" keeps.
+// empty returns an error if a folder holds anything but what "nodeless host" keeps.
 func empty(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -120,7 +121,7 @@ func empty(dir string) error {
 	return nil
 }
 
-// usable says why this program cannot use what another version has left.
+// usable returns an error if this program cannot use what another version has left.
 func (m Mark) usable(dir, kubernetes string) error {
 	remedy := func(of string) error {
 		return fmt.Errorf("data directory %s: it was written by %s, which is newer than this program; use that one, "+
@@ -135,7 +136,7 @@ func (m Mark) usable(dir, kubernetes string) error {
 	return nil
 }
 
-// minor is 36 of v1.36.2, 0 of what is no version.
+// minor returns 36 for v1.36.2, and 0 for text that is not a version.
 func minor(version string) int {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 2 {
@@ -162,7 +163,7 @@ func hasRoom(dir string, want int64) error {
 	return nil
 }
 
-// Write replaces the mark, which also shows whether the folder can be written to.
+// Write replaces the mark. It fails if the folder cannot be written to.
 func (m Mark) Write(dir string) error {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -180,7 +181,7 @@ func (m Mark) Write(dir string) error {
 	return nil
 }
 
-// Flag is how a command line names the folder, with a space before it.
+// Flag returns the command-line flag that names the folder, with a leading space.
 func Flag(dir string) string { return " --data-dir " + Quote(dir) }
 
 // Quote writes a path so that a shell reads it as one word.
@@ -191,7 +192,7 @@ func Quote(path string) string {
 	return path
 }
 
-// special tells the characters that a shell does not take as they are.
+// special reports whether a shell does not take the character literally.
 func special(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+,:@%=", r)
 }

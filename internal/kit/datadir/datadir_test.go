@@ -23,7 +23,7 @@ func write(t *testing.T, path string) {
 	}
 }
 
-// made is a data directory with what a cluster writes.
+// made returns a data directory with the files that a cluster writes.
 func made(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -94,7 +94,7 @@ func TestAWipeKeepsFilesOfOthers(t *testing.T) {
 	}
 }
 
-// A machine may be a host of another cluster's microVMs, too.
+// The data directory may also hold a host of another cluster's microVMs.
 func TestAWipeKeepsTheHost(t *testing.T) {
 	dir := made(t)
 	write(t, filepath.Join(dir, hostFolder, "token"))
@@ -149,7 +149,7 @@ func TestAnotherVersion(t *testing.T) {
 	dir := made(t)
 	for name, c := range map[string]struct {
 		mark string
-		want string // "" = it is used
+		want string // "" = it is accepted
 	}{
 		"before marks said anything": {"", ""},
 		"of an older Kubernetes":     {`{"format": 1, "version": "v0.1", "kubernetes": "v1.35.9"}`, ""},

@@ -14,7 +14,7 @@ import (
 
 const lockFile = "lock"
 
-// InUseError says that another process uses the data directory.
+// InUseError means that another process uses the data directory.
 type InUseError struct {
 	Dir string
 	PID int // of the other process, 0 if unknown
@@ -30,8 +30,8 @@ func (e *InUseError) Error() string {
 		e.Dir, who, Flag(e.Dir))
 }
 
-// Lock takes the data directory for this process. The kernel gives the lock back when the process ends, however it
-// ends, so a lock file left behind means nothing.
+// Lock takes the data directory for this process. The kernel releases the lock however the process ends, so a
+// leftover lock file means nothing.
 func Lock(dir string) (release func(), err error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -46,7 +46,7 @@ func Lock(dir string) (release func(), err error) {
 		return nil, &InUseError{Dir: dir, PID: readPID(f)}
 	}
 	_ = f.Truncate(0)
-	_, _ = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0) // only who is refused reads it, and a full disk can be wiped
+	_, _ = f.WriteAt(fmt.Appendln(nil, os.Getpid()), 0) // best effort: a full disk can still be wiped
 	return func() { _ = f.Truncate(0); _ = f.Close() }, nil
 }
 
@@ -56,7 +56,7 @@ func InUse(dir string) bool {
 	return used
 }
 
-// User is the process that uses the data directory now, 0 if it is not known which; used is false if none does.
+// User returns the process that uses the data directory now, 0 if unknown; used is false if there is none.
 func User(dir string) (pid int, used bool) {
 	f, err := os.Open(filepath.Join(dir, lockFile))
 	if err != nil {
@@ -73,15 +73,15 @@ func readPID(f *os.File) int {
 	text, _ := io.ReadAll(io.LimitReader(f, 20))
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil {
-		return 0 // it is just being written
+		return 0 // it is being written
 	}
 	return pid
 }
 
-// glance is longer than others hold the lock who only look whether it is held.
+// glance is longer than a process that only checks the lock holds it.
 const glance = 100 * time.Millisecond
 
-// flockSoon takes the lock, also if somebody is just looking at it.
+// flockSoon takes the lock, and waits while another process only checks it.
 func flockSoon(f *os.File) error {
 	for until := time.Now().Add(glance); ; time.Sleep(glance / 10) { //nolint:forbidigo // the holder tells nobody
 		if err := flock(f); err == nil || time.Now().After(until) {

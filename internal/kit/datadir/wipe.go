@@ -10,12 +10,11 @@ import (
 	"syscall"
 )
 
-// hostFolder is what "nodeless host" keeps: this machine's place in another cluster, which does not end with this one.
+// hostFolder is what "nodeless host" keeps: this machine's membership in another cluster, which outlives this one.
 const hostFolder = "host"
 
-// written are the files and folders that Nodeless makes in a data directory, by the folder in which they are; the mark
-// comes last, so that a wipe that was interrupted can be repeated. Whoever makes another one adds it here: a story
-// checks that a wipe leaves nothing.
+// written are the files and folders that Nodeless makes in a data directory, by parent folder. The mark comes last,
+// so that an interrupted wipe can be repeated. Add every new file here: a story checks that a wipe leaves nothing.
 var written = []struct {
 	in    string
 	names []string
@@ -43,12 +42,12 @@ var written = []struct {
 	{".", []string{markFile + ".tmp", markFile}},
 }
 
-// Wipe deletes what Nodeless wrote, and the folder if nothing else is in it. It says what it left: files of others, and
-// what "nodeless host" keeps. It fails with fs.ErrNotExist where no cluster has left anything, with ErrNotOurs in a
-// folder of others, and with a *InUseError while a process uses the folder.
+// Wipe deletes what Nodeless wrote, and the folder if nothing else is in it. It returns what it left: files of
+// others, and what "nodeless host" keeps. It fails with fs.ErrNotExist if no cluster has left anything, with
+// ErrNotOurs in a folder that is not ours, and with a *InUseError while a process uses the folder.
 func Wipe(dir string) (left []string, err error) {
 	if _, err := Read(dir); errors.Is(err, ErrNotOurs) && empty(dir) == nil {
-		return nil, fs.ErrNotExist // wiped before, but for what "nodeless host" keeps
+		return nil, fs.ErrNotExist // wiped before, except for what "nodeless host" keeps
 	} else if err != nil {
 		return nil, err
 	}
@@ -71,17 +70,17 @@ func Wipe(dir string) (left []string, err error) {
 		return left, fmt.Errorf("wipe %s: %w", dir, err)
 	}
 	if info, err := os.Lstat(dir); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return left, nil // the link and the folder that it leads to are the user's
+		return left, nil // the link and its target are the user's
 	}
-	// busy: a disk is mounted there
+	// EBUSY: a disk is mounted there.
 	if err := os.Remove(dir); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
 		return left, fmt.Errorf("wipe %s: %w", dir, err)
 	}
 	return left, nil
 }
 
-// wipeFolder deletes the names in one folder, and the folder if it is empty then. Links are not ours, and are not
-// followed.
+// wipeFolder deletes the names in one folder, and the folder if it is then empty. Links are not ours: it neither
+// deletes nor follows them.
 func wipeFolder(root *os.Root, folder string, names []string) error {
 	if info, err := root.Lstat(folder); err != nil || !info.IsDir() {
 		return nil //nolint:nilerr // it is not there
@@ -110,7 +109,7 @@ func wipeFolder(root *os.Root, folder string, names []string) error {
 	return nil
 }
 
-// remaining lists what is still there: whole folders of others, single files in those that were ours.
+// remaining lists what is left: top-level files and folders of others, and single files in folders of ours.
 func remaining(root *os.Root) ([]string, error) {
 	entries, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Broadcast returns a maker of recorders whose events are written to the API server until ctx is done.
+// Broadcast returns a broadcaster whose recorders write events to the API server until ctx is done.
 func Broadcast(ctx context.Context, kube kubernetes.Interface) record.EventBroadcaster {
 	b := record.NewBroadcaster(record.WithContext(ctx))
 	b.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
 	return b
 }
 
-// Recorder records Kubernetes events. It does not block and is safe for concurrent use; client-go's
-// record.EventRecorder is one.
+// Recorder records Kubernetes events. It does not block and is safe for concurrent use. client-go's
+// record.EventRecorder implements it.
 type Recorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// MaxMessage is how many bytes the message of an event may have (k8s.io/kubernetes v1.36, NoteLengthLimit).
+// MaxMessage is the maximum size of an event's message in bytes (k8s.io/kubernetes v1.36, NoteLengthLimit).
 const MaxMessage = 1024
 
-// Message returns as much of text as the message of an event may hold. Where the text is a list with semicolons, it
-// leaves out parts before the last one, which says what would help.
+// Message shortens text to fit into an event. If text is a list with semicolons, it leaves out parts before the last
+// one, which says what would help.
 func Message(text string) string {
 	if len(text) <= MaxMessage {
 		return text

@@ -1,5 +1,5 @@
-// Package httpguard holds what this program's HTTP listeners share against callers that should not be there: tokens,
-// the refusal of requests that another web site makes a browser send, and a deadline for request bodies.
+// Package httpguard protects this program's HTTP listeners from callers that should not be there: tokens, the
+// rejection of requests that another web site makes a browser send, and a deadline for request bodies.
 package httpguard
 
 import (
@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// tokenBytes is how much chance a token holds.
+// tokenBytes is the number of random bytes in a token.
 const tokenBytes = 32
 
-// NewToken is a secret of 256 random bits, in characters that need no escape in a URL, a cookie or a shell.
+// NewToken returns a secret of 256 random bits, in characters that need no escaping in a URL, a cookie or a shell.
 func NewToken() string {
 	b := make([]byte, tokenBytes)
 	_, _ = rand.Read(b) // never fails since Go 1.24
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// KeepToken is the token in a file that only its owner may read. It makes the file if there is none, so that a token
-// outlives a restart, and replaces a file that holds something else.
+// KeepToken returns the token in a file that only its owner may read. It creates a missing file, so that a token
+// survives a restart, and replaces a file with other content.
 func KeepToken(path string) (string, error) {
 	kept, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func valid(token string) bool {
 	return err == nil && len(b) == tokenBytes
 }
 
-// Bearer is the token of a request's Authorization header; "" if it has none.
+// Bearer returns the token of a request's Authorization header; "" if it has none.
 func Bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
@@ -61,32 +61,32 @@ func Bearer(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-// Same reports whether a caller's token is the right one. How long it takes tells nothing about the right one; nobody
-// has "".
+// Same reports whether a caller's token is the right one. The time it takes reveals nothing about the right one. An
+// empty want matches no token.
 func Same(got, want string) bool {
 	g, w := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return want != "" && subtle.ConstantTimeCompare(g[:], w[:]) == 1
 }
 
-// ForeignSite reports whether a browser says that a page of another site, or of another port of this machine, makes
-// it send the request (Fetch Metadata, Sec-Fetch-Site). Programs and old browsers say nothing.
+// ForeignSite reports whether the browser says that a page of another site, or of another port of this machine,
+// caused the request (Fetch Metadata, Sec-Fetch-Site). Programs and old browsers do not say.
 func ForeignSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"
 }
 
-// ReadWithin bounds how long a request's body may take to arrive. A handler that works on after it has read the body
-// calls BodyRead.
+// ReadWithin bounds how long a request's body may take to arrive. A handler that keeps working after it has read the
+// body calls BodyRead.
 func ReadWithin(limit time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // a recorder of tests has none
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // test recorders have no deadline
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// BodyRead takes back the deadline of ReadWithin: a passed one would end the request's context.
+// BodyRead removes the deadline of ReadWithin: once passed, it would end the request's context.
 func BodyRead(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }

@@ -57,8 +57,8 @@ func TestNobodyHasAnEmptyToken(t *testing.T) {
 	}
 }
 
-// A caller that announces a body and sends none does not hold a handler for longer than the limit; a handler that has
-// read it may take its time.
+// A client that announces a body and sends none does not occupy a handler for longer than the limit; a handler that
+// has read the body may take its time.
 func TestABodyHasADeadline(t *testing.T) {
 	read := make(chan error, 1)
 	s := httptest.NewServer(httpguard.ReadWithin(100*time.Millisecond,

@@ -1,4 +1,4 @@
-// Package informer has functions called with what a cache sees change.
+// Package informer calls functions with the changes that a cache sees.
 package informer
 
 import (
@@ -10,9 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Watch calls seen with each change of the objects of a kind, of which object is an empty one: before and now, the
-// first of them nil if the object came, the second nil if it went. It does not wait for the cache to be filled. Calls
-// of one Watch never overlap.
+// Watch calls seen with each change to objects of a kind, given by an empty object of that kind. old is nil if the
+// object was created, and now is nil if it was deleted. Watch does not wait for the cache to sync. Calls of one Watch
+// never overlap.
 func Watch(ctx context.Context, c cache.Cache, object client.Object, seen func(old, now client.Object)) error {
 	informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 	if err == nil {
@@ -24,7 +24,7 @@ func Watch(ctx context.Context, c cache.Cache, object client.Object, seen func(o
 	return nil
 }
 
-// Latest makes a function of Watch of one that needs an object's newest state only, the last one if it went.
+// Latest adapts a function that needs only an object's newest state, or its last state if it was deleted, for Watch.
 func Latest(seen func(client.Object)) func(old, now client.Object) {
 	return func(old, now client.Object) {
 		if now == nil {

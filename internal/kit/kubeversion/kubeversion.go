@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// Version is that of module k8s.io/kubernetes in go.mod; a test compares the two.
+// Version is the version of module k8s.io/kubernetes in go.mod; a test compares the two.
 const Version = "v1.36.2"
 
 // The variables that Kubernetes' linker flags set (component-base/version/base.go).
@@ -24,6 +24,6 @@ var (
 func init() {
 	gitVersion, gitMajor, gitMinor = Version, "1", "36"
 	if err := version.SetDynamicVersion(Version); err != nil {
-		panic(err) // cannot be: the two are equal
+		panic(err) // cannot happen: the two are equal
 	}
 }

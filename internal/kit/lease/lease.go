@@ -1,5 +1,5 @@
-// Package lease renews the leases of many Nodes, as a kubelet renews its own. Without them kube-controller-manager
-// calls a Node unknown.
+// Package lease renews the leases of many Nodes, as a kubelet renews its own. Without renewal kube-controller-manager
+// marks a Node as unknown.
 package lease
 
 import (
@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// renewInterval is how long a lease may go without renewal. kube-controller-manager calls a Node unknown after 50 s
-	// (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s; for 1,000 Nodes on a laptop that is
-	// most of what an idle cluster does.
+	// renewInterval is the longest time between renewals of a lease. kube-controller-manager marks a Node as unknown
+	// after 50 s (--node-monitor-grace-period, Kubernetes 1.36). A kubelet renews every 10 s; for 1,000 Nodes on a
+	// laptop that would be most of the work of an idle cluster.
 	renewInterval = 30 * time.Second
-	// writers is how many leases are written at the same time.
+	// writers is how many leases are written concurrently.
 	writers = 8
 )
 
-// Node is one whose lease is renewed.
+// Node is a Node whose lease is renewed.
 type Node struct {
 	Name string
 	UID  types.UID // the owner of the lease
@@ -49,12 +49,12 @@ type Renewer struct {
 // renewal is the lease of one Node as last written.
 type renewal struct {
 	node  Node
-	lease *coordinationv1.Lease // so that a renewal is one write and no read
+	lease *coordinationv1.Lease // kept so that a renewal is one write and no read
 	due   time.Time
 }
 
-// Run renews the leases that are due every second, several at a time, until ctx is done. All are due after a restart,
-// and so is that of a new Node; afterwards each Node has a period of its own, which spreads the writes out.
+// Run renews the leases that are due every second, several at a time, until ctx is done. After a restart all are due,
+// and a new Node's lease is due at once; afterwards each Node has its own period, which spreads the writes out.
 func (r Renewer) Run(ctx context.Context) {
 	leases := map[string]*renewal{}
 	for ctx.Err() == nil {
@@ -73,7 +73,7 @@ func (r Renewer) Run(ctx context.Context) {
 	}
 }
 
-// due returns the leases to renew now, by name, and forgets those of Nodes that are gone.
+// due returns the leases to renew now, by name, and forgets those of Nodes that no longer exist.
 func (r Renewer) due(leases map[string]*renewal) []*renewal {
 	now, alive := r.Clock.Now(), map[string]bool{}
 	var out []*renewal
@@ -93,7 +93,7 @@ func (r Renewer) due(leases map[string]*renewal) []*renewal {
 	return out
 }
 
-// period returns the time between renewals of a Node's lease: two thirds of renewInterval to all of it.
+// period returns the time between renewals of a Node's lease, from two thirds of renewInterval to all of it.
 func period(name string) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name))
@@ -111,14 +111,14 @@ func (r Renewer) renew(ctx context.Context, one *renewal) error {
 		}
 	}
 	if err != nil {
-		one.lease = nil // read it anew
+		one.lease = nil // read it again
 		return err
 	}
 	one.lease, one.due = written, now.Add(period(name))
 	return nil
 }
 
-// write updates the lease that is known, or creates one.
+// write updates the known lease, or creates one.
 func (r Renewer) write(ctx context.Context, one *renewal, now *metav1.MicroTime) (*coordinationv1.Lease, error) {
 	api := r.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 	if one.lease != nil {

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrUnknownKind says that an object is of a kind that is not understood here.
+// ErrUnknownKind means that an object's kind is not supported here.
 var ErrUnknownKind = errors.New("a kind that is not understood here")
 
-// Named is who an object says it is.
+// Named is an object's identity as stated in its text.
 type Named struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -26,7 +26,7 @@ type Named struct {
 	} `json:"metadata"`
 }
 
-// String is kind and name, such as "Pod shop/web-0".
+// String returns kind and name, such as "Pod shop/web-0".
 func (n Named) String() string {
 	name := n.Metadata.Name
 	if n.Metadata.Namespace != "" {
@@ -35,7 +35,7 @@ func (n Named) String() string {
 	return strings.TrimSpace(n.Kind + " " + name)
 }
 
-// Name is who the object says it is. It fails where it says no kind.
+// Name returns the object's identity. It fails if apiVersion or kind is missing.
 func (i Item) Name() (Named, error) {
 	var n Named
 	if err := json.Unmarshal(i.JSON, &n); err != nil {
@@ -48,8 +48,8 @@ func (i Item) Name() (Named, error) {
 	return n, nil
 }
 
-// Object is the object as its Go type; fields nobody knows are passed over. The error is ErrUnknownKind, or says what
-// is wrong where.
+// Object decodes the object into its Go type and ignores unknown fields. The error is ErrUnknownKind, or says what is
+// wrong and where.
 func (i Item) Object() (client.Object, error) {
 	n, err := i.Name()
 	if err != nil {
@@ -66,10 +66,10 @@ func (i Item) Object() (client.Object, error) {
 	return o, nil
 }
 
-// strict decodes with an error for each field that nobody knows or that stands there twice.
+// strict rejects fields that are unknown or that occur twice.
 var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// Exactly is Object with an error for fields that nobody knows, which are spelled wrongly as a rule.
+// Exactly is Object with an error for unknown fields, which are usually misspelled.
 func (i Item) Exactly() (client.Object, error) {
 	o, err := i.Object()
 	if err != nil {
@@ -88,7 +88,7 @@ func (i Item) Exactly() (client.Object, error) {
 	return nil, fmt.Errorf("line %d: %s: %w", i.Line, n, err)
 }
 
-// between is what stands between the first two such marks, "" if nothing does.
+// between returns the text between the first two marks, "" if there is none.
 func between(text string, mark byte) string {
 	_, after, ok := strings.Cut(text, string(mark))
 	if !ok {

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// lines counts the lines of what is read through it.
+// lines counts the lines that are read through it.
 type lines struct {
 	r      io.Reader
 	read   int64
 	before int     // lines that end before the first of ends
-	ends   []int64 // offsets of line ends, those that somebody may still ask for
-	given  int64   // up to where objects were given out
+	ends   []int64 // offsets of line ends that may still be looked up
+	given  int64   // end of the last object passed to f
 }
 
-// errLarge is of an object that is not looked at to its end: it would fill the memory.
+// errLarge is the error for an object that is not read to its end because it would fill the memory.
 var errLarge = fmt.Errorf("an object is larger than %d MiB, which no Kubernetes object is", mostObject>>20)
 
 func (l *lines) Read(p []byte) (int, error) {
-	if l.read-l.given > 2*mostObject { // some of it is read ahead
+	if l.read-l.given > 2*mostObject { // part of it is read ahead
 		return 0, errLarge
 	}
 	n, err := l.r.Read(p)
@@ -37,7 +37,7 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// at is the line of an offset. Nobody asks for an earlier one afterwards.
+// at returns the line of an offset. Later calls must not pass an earlier offset.
 func (l *lines) at(offset int64) int {
 	i := sort.Search(len(l.ends), func(i int) bool { return l.ends[i] >= offset })
 	l.before += i
@@ -45,7 +45,7 @@ func (l *lines) at(offset int64) int {
 	return l.before + 1
 }
 
-// eachJSON reads objects one after the other, and the items of lists as they come.
+// eachJSON reads objects one by one, and the items of lists as they arrive.
 func eachJSON(in *bufio.Reader, f func(Item) error) error {
 	count := &lines{r: in}
 	d := json.NewDecoder(count)
@@ -60,7 +60,7 @@ func eachJSON(in *bufio.Reader, f func(Item) error) error {
 	return nil
 }
 
-// errGiven marks an error of the one who takes the objects, which says where it is.
+// errGiven marks an error of f, which already says where it occurred.
 type errGiven struct{ error }
 
 func (e errGiven) Unwrap() error { return e.error }
@@ -149,7 +149,7 @@ func given(err error) error {
 	return errGiven{err}
 }
 
-// inlineList are the items of a list that was written in one piece, and whether it is a list.
+// inlineList returns the items of a list that was written in one piece, and whether the item is a list.
 func inlineList(item Item) ([]Item, bool) {
 	if !bytes.Contains(item.JSON, []byte(`"items"`)) {
 		return nil, false
@@ -159,7 +159,7 @@ func inlineList(item Item) ([]Item, bool) {
 		Items []json.RawMessage `json:"items"`
 	}
 	if json.Unmarshal(item.JSON, &list) != nil || !strings.HasSuffix(list.Kind, "List") {
-		return nil, false // who reads it as something else says what is wrong with it
+		return nil, false // decoding it as something else says what is wrong with it
 	}
 	out := make([]Item, len(list.Items))
 	for i, raw := range list.Items {

@@ -45,7 +45,7 @@ metadata:
   resourceVersion: ""
 `
 
-// names are the objects of a text with their lines.
+// names returns the names of the objects in a text, with their lines.
 func names(text string) (string, error) {
 	var out []string
 	err := manifest.Each(strings.NewReader(text), func(i manifest.Item) error {
@@ -71,7 +71,7 @@ func TestObjectsAreFoundWithTheirLines(t *testing.T) {
 		"{\"apiVersion\": \"v1\",\n \"items\": [\n  {\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"a\"}},\n  {\"apiVersion\":\"v1\",\n\"kind\":\"Pod\",\"metadata\":{\"name\":\"b\"}}],\n \"kind\": \"List\"}": "Pod a in 3, Pod b in 4",
 	} {
 		got, err := names(text)
-		if strings.HasPrefix(text, "kind: List\napiVersion") { // items in the end: nobody can tell whether that is all
+		if strings.HasPrefix(text, "kind: List\napiVersion") { // items last: may be cut off
 			if err == nil || !strings.Contains(err.Error(), "kind: List") {
 				t.Errorf("%q, %v", got, err)
 			}
@@ -136,7 +136,7 @@ func TestObjectsAreReadAsTheirKind(t *testing.T) {
 	}
 }
 
-// endless repeats an item of a list so many times.
+// endless repeats a list item the given number of times.
 type endless struct {
 	item  []byte
 	left  int
@@ -162,7 +162,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// Of an object without end no more is read than one may have.
+// Of an endless object no more is read than the maximum size of an object.
 func TestAnObjectWithoutEndDoesNotFillTheMemory(t *testing.T) {
 	for _, begin := range []string{
 		`{"items": [{"a": "`, `{"kind": "Pod", "a": "`,

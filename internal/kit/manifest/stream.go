@@ -16,18 +16,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// mostObject is the largest single object that is read: etcd takes none above 1.5 MB, and YAML needs more room than
-// JSON.
+// mostObject is the size of the largest object that is read: etcd accepts none above 1.5 MB, and YAML needs more room
+// than JSON.
 const mostObject = 16 << 20
 
-// Item is one object as it was written.
+// Item is one object as written.
 type Item struct {
 	Line int    // in the file, from 1
 	JSON []byte // the object
 	Text []byte // as it was written, beginning at Line; nil if it was JSON
 }
 
-// Each calls f for every object of a text, in order; those of a List one by one. The error names the line.
+// Each calls f for every object of a text, in order, and for each object of a List. The error names the line.
 func Each(r io.Reader, f func(Item) error) error {
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, err := in.Peek(512)
@@ -44,8 +44,8 @@ func Each(r io.Reader, f func(Item) error) error {
 	return y.read(in)
 }
 
-// yamlStream parts YAML into documents, and a List's items from each other, by lines alone: kubectl writes them so
-// that an item begins with a dash in the column of its list.
+// yamlStream splits YAML into documents, and a List into its items, by lines alone: kubectl begins each item with a
+// dash in the column of its list.
 type yamlStream struct {
 	f    func(Item) error
 	line int
@@ -122,7 +122,7 @@ func (y *yamlStream) take(line []byte) error {
 				return err
 			}
 			line = bytes.Replace(line, []byte("-"), []byte(" "), 1)
-		case column == 0 && bare[0] != '#': // what a list says after its items
+		case column == 0 && bare[0] != '#': // fields of a list below its items
 			if err := y.flush(false); err != nil {
 				return err
 			}
@@ -143,8 +143,8 @@ func (y *yamlStream) take(line []byte) error {
 	return nil
 }
 
-// endDocument gives out what there is. A list that ends among its items was not written to its end: kubectl says
-// kind: List below.
+// endDocument passes on the last object. A list that ends among its items is incomplete: kubectl writes kind: List
+// below them.
 func (y *yamlStream) endDocument() error {
 	if y.items {
 		return fmt.Errorf("line %d: the file ends in the middle of the list that begins in line %d: \"kind: List\" "+
@@ -155,7 +155,7 @@ func (y *yamlStream) endDocument() error {
 	return err
 }
 
-// flush gives out an object. Of a list's own fields, which stand around its items, there is none.
+// flush passes on an object. If frame is set, the text is a list's own fields around its items, which flush drops.
 func (y *yamlStream) flush(frame bool) error {
 	begin, text := y.begin, bytes.Clone(y.text.Bytes())
 	y.text.Reset()
@@ -178,7 +178,7 @@ func (y *yamlStream) flush(frame bool) error {
 	return y.f(item)
 }
 
-// yamlLine is how the parser names lines.
+// yamlLine matches a line number in the parser's errors.
 var yamlLine = regexp.MustCompile(`line (\d+)`)
 
 func itemOf(begin int, text []byte) (Item, error) {

@@ -11,8 +11,8 @@ import (
 // step is one part of a field's path: a key, or an index in brackets.
 var step = regexp.MustCompile(`\[([^\]]*)\]|[^.\[\]]+`)
 
-// LineOf is the line of a field such as "spec.template.spec.requirements[0].operator", or of as much of its path as
-// is there.
+// LineOf returns the line of a field such as "spec.template.spec.requirements[0].operator", or of the part of its
+// path that exists.
 func (i Item) LineOf(field string) int {
 	var doc yaml.Node
 	if i.Text == nil || yaml.Unmarshal(i.Text, &doc) != nil || len(doc.Content) == 0 {
@@ -29,7 +29,7 @@ func (i Item) LineOf(field string) int {
 	return i.Line + line - 1
 }
 
-// child is a field or element of a node and the line where it begins, nil if there is none.
+// child returns a field or element of a node and the line where it begins, or nil.
 func child(n *yaml.Node, name string) (*yaml.Node, int) {
 	switch n.Kind {
 	case yaml.MappingNode:

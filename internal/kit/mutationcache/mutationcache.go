@@ -1,6 +1,5 @@
-// Package mutationcache bridges the moment between a write and its arrival in a watch cache: whoever writes an object
-// reads it as written, so that no step is done twice for having looked too early. It is client-go's MutationCache for
-// typed objects.
+// Package mutationcache bridges the time between a write and its arrival in a watch cache: a writer reads the object
+// as written, so that no step is repeated because of a stale read. It is client-go's MutationCache for typed objects.
 package mutationcache
 
 import (
@@ -13,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cache holds what was written and has not arrived yet. The zero value is ready. It is safe for concurrent use.
+// Cache holds the objects that were written and have not arrived yet. The zero value is ready. It is safe for
+// concurrent use.
 type Cache[T client.Object] struct {
 	mu      sync.Mutex
 	written map[types.UID]T
@@ -46,8 +46,8 @@ func (c *Cache[T]) Newest(cached T) T {
 	return w
 }
 
-// PatchStatus writes the status of an object that was read as before, if it changed, and reports whether it did. The
-// patch fails with a conflict if the object is no longer as it was read.
+// PatchStatus writes the status of an object if it differs from before, the object as read, and reports whether it
+// did. The patch fails with a conflict if the object has changed since it was read.
 func (c *Cache[T]) PatchStatus(ctx context.Context, api client.Client, before, now T) (bool, error) {
 	if equality.Semantic.DeepEqual(before, now) {
 		return false, nil
@@ -60,7 +60,7 @@ func (c *Cache[T]) PatchStatus(ctx context.Context, api client.Client, before, n
 	return true, nil
 }
 
-// Forget drops an object that is gone.
+// Forget drops a deleted object.
 func (c *Cache[T]) Forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,12 +21,12 @@ func TestTheNewerOfCacheAndWriteIsRead(t *testing.T) {
 	}
 	want("8", "8")
 	c.Mutated(node("10"))
-	c.Mutated(node("9"))   // an answer that came late
-	want("8", "10")        // the cache has not seen it
-	want("9", "10")        // nor this
-	want("100", "100")     // versions are numbers
-	want("8", "8")         // what the cache had overtaken is forgotten
-	c.Mutated(node("101")) // and written anew
+	c.Mutated(node("9"))   // a late response
+	want("8", "10")        // the cache has not seen 10
+	want("9", "10")        // nor now
+	want("100", "100")     // versions compare as numbers
+	want("8", "8")         // once overtaken, the write is forgotten
+	c.Mutated(node("101")) // and can be recorded again
 	want("8", "101")
 	c.Forget("u")
 	want("8", "8")

@@ -1,5 +1,5 @@
 // Package printable makes text of unknown origin safe to show: no name or message can move a terminal's cursor or
-// change the direction of writing.
+// change the text direction.
 package printable
 
 import (
@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Text is s with every character written out that would not be seen, or that could change how others are: controls,
-// line ends, and those that turn the direction of writing.
+// Text returns s with every character escaped that is invisible or can change how others appear: controls, line ends,
+// and characters that change the text direction.
 func Text(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -28,7 +28,7 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Lines is Text for each line of s.
+// Lines applies Text to each line of s.
 func Lines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -42,7 +42,7 @@ func hidden(r rune) bool {
 		r == unicode.ReplacementChar
 }
 
-// JSON is JSON text with such characters written as JSON escapes: the same data, safe to show.
+// JSON returns JSON text with such characters as JSON escapes: the same data, safe to show.
 func JSON(text []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(text) {

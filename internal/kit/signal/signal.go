@@ -7,7 +7,7 @@ type Signal chan struct{}
 // New returns a Signal that is not set.
 func New() Signal { return make(Signal, 1) }
 
-// Set never blocks.
+// Set sets the signal. It never blocks.
 func (s Signal) Set() {
 	select {
 	case s <- struct{}{}:

@@ -1,5 +1,5 @@
-// Package workqueue is a work queue on internal/kit/clock: each key is worked on by one worker at a time, as soon as
-// possible, at a time asked for, or after a back-off when it failed.
+// Package workqueue is a work queue on internal/kit/clock. One worker at a time handles a key: as soon as possible,
+// at a requested time, or after a back-off if it failed.
 package workqueue
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// Back-off of a key that fails.
+// Back-off of a failing key.
 const (
 	firstBackoff = 20 * time.Millisecond
 	mostBackoff  = 30 * time.Second
 )
 
-// Work does what is to be done for a key. A positive duration asks to be called again then.
+// Work handles a key. A positive duration requests another call after that time.
 type Work func(ctx context.Context, key string) (time.Duration, error)
 
-// Queue is a set of keys to be worked on. It is safe for concurrent use.
+// Queue is a set of keys to handle. It is safe for concurrent use.
 type Queue struct {
 	name    string
 	clock   clock.Clock
@@ -41,7 +41,7 @@ type alarm struct {
 	timer clock.Timer
 }
 
-// New is an empty queue. Its name is for the log.
+// New returns an empty queue. name identifies it in the log.
 func New(name string, c clock.Clock, log *slog.Logger) *Queue {
 	return &Queue{
 		name: name, clock: c, log: log, q: workqueue.NewTyped[string](), due: map[string]alarm{},
@@ -49,10 +49,10 @@ func New(name string, c clock.Clock, log *slog.Logger) *Queue {
 	}
 }
 
-// Add has the key worked on as soon as a worker is free.
+// Add queues the key for the next free worker.
 func (q *Queue) Add(key string) { q.q.Add(key) }
 
-// After has the key worked on in d, or earlier if that was asked for already.
+// After queues the key in d, unless an earlier time was already requested.
 func (q *Queue) After(key string, d time.Duration) {
 	at := q.clock.Now().Add(d)
 	q.mu.Lock()
@@ -73,7 +73,7 @@ func (q *Queue) After(key string, d time.Duration) {
 	})}
 }
 
-// Run works with so many workers until ctx is done and all have returned. A queue is run once.
+// Run runs this many workers until ctx is done and all have returned. Call it once.
 func (q *Queue) Run(ctx context.Context, workers int, work Work) {
 	stop := context.AfterFunc(ctx, q.q.ShutDown)
 	defer stop()
@@ -118,7 +118,7 @@ func (q *Queue) next(ctx context.Context, work Work) bool {
 	return true
 }
 
-// guarded turns a panic over one object into its error: the others go on.
+// guarded turns a panic over one object into a retry after mostBackoff: the others go on.
 func (q *Queue) guarded(ctx context.Context, key string, work Work) (again time.Duration, err error) {
 	defer func() {
 		if r := recover(); r != nil {

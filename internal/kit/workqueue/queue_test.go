@@ -11,14 +11,14 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
-// work is a queue at work, on a clock that is moved by hand.
+// work is a running queue on a virtual clock.
 type work struct {
 	*Queue
 	clock *clock.Virtual
 	done  []string
 }
 
-// tell runs f beside a queue whose work answers as answer says.
+// tell runs f beside a queue whose work function returns what answer returns.
 func tell(t *testing.T, answer func(n int, key string) (time.Duration, error), f func(*work)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &work{clock: clock.NewVirtual(time.Unix(0, 0))}
@@ -34,7 +34,7 @@ func tell(t *testing.T, answer func(n int, key string) (time.Duration, error), f
 	})
 }
 
-// expect moves the clock and says how often there was work by then.
+// expect advances the clock and checks how often the work function has run by then.
 func (w *work) expect(t *testing.T, after time.Duration, n int) {
 	t.Helper()
 	synctest.Wait()
@@ -58,7 +58,7 @@ func TestWorkThatFailsIsTriedAgainMoreAndMoreSeldom(t *testing.T) {
 }
 
 func TestTheBackOffBeginsAnewAfterSuccess(t *testing.T) {
-	third := func(n int, _ string) (time.Duration, error) { // works, the others fail
+	third := func(n int, _ string) (time.Duration, error) { // succeeds, the others fail
 		if n == 3 {
 			return 0, nil
 		}

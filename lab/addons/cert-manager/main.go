@@ -1,7 +1,8 @@
-// Program cert-manager runs one of the three parts of cert-manager: webhook, cainjector or controller. Their packages
-// are cert-manager's own, unmodified. Only the commands that start them are ours: upstream's are in modules without
-// versions. The module's path stands below cert-manager's, as those of upstream's commands do, since what they start is
-// internal. The controller leaves out what asks other services to sign: ACME, Vault and Venafi.
+// Program cert-manager runs one of the three components of cert-manager: webhook, cainjector or controller. It uses
+// cert-manager's own packages, unmodified. Only the commands that start them are ours: upstream's are in modules
+// without versions. The module's path is below cert-manager's, like the paths of upstream's commands, since it
+// imports internal packages. The controller omits the issuers that need other services to sign: ACME, Vault and
+// Venafi.
 package main
 
 import (
@@ -54,7 +55,8 @@ func main() {
 		os.Exit(2)
 	}
 	flags := pflag.NewFlagSet(os.Args[1], pflag.ExitOnError)
-	// The chart sets more than there is here, such as leader election, which one replica does not need.
+	// The chart sets flags that do not exist here, such as those of leader election, which a single replica does not
+	// need.
 	flags.ParseErrorsAllowlist.UnknownFlags = true
 	if err := parts[os.Args[1]](ctrl.SetupSignalHandler(), flags, os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, os.Args[1]+":", err)
@@ -79,7 +81,7 @@ func runWebhook(ctx context.Context, flags *pflag.FlagSet, args []string) error 
 	return s.Run(ctx)
 }
 
-// runCAInjector writes the certificate authority of the webhook into the configurations that name it.
+// runCAInjector injects the CA of the webhook into the configurations that refer to it.
 func runCAInjector(ctx context.Context, _ *pflag.FlagSet, _ []string) error {
 	types := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -93,7 +95,7 @@ func runCAInjector(ctx context.Context, _ *pflag.FlagSet, _ []string) error {
 	if err != nil {
 		return err
 	}
-	cluster = util.RestConfigWithUserAgent(cluster, "cainjector") // which names the owner of what it writes
+	cluster = util.RestConfigWithUserAgent(cluster, "cainjector") // the field manager of what it writes
 	m, err := ctrl.NewManager(cluster, ctrl.Options{Scheme: types, Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		return err
@@ -110,7 +112,8 @@ func runCAInjector(ctx context.Context, _ *pflag.FlagSet, _ []string) error {
 	return m.Start(ctx)
 }
 
-// runController runs the controllers of Certificates, and those that need no other service than the API server to sign.
+// runController runs the controllers of Certificates, and the issuers that need no service other than the API server
+// to sign.
 func runController(ctx context.Context, flags *pflag.FlagSet, args []string) error {
 	o := controller.ContextOptions{
 		KubernetesAPIQPS: 20, KubernetesAPIBurst: 50,
@@ -148,5 +151,5 @@ func runController(ctx context.Context, flags *pflag.FlagSet, args []string) err
 	return all.Wait()
 }
 
-// workers is how many objects a controller works on at once.
+// workers is the number of objects that a controller processes concurrently.
 const workers = 5

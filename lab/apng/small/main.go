@@ -1,4 +1,5 @@
-// Command small copies pictures into a folder with a palette of 255 colours, which takes a third of their bytes:
+// Command small copies pictures into a folder with a palette of 255 colours, which reduces them to a third of their
+// size:
 //
 //	go run ./lab/apng/small FOLDER PICTURE...
 package main

@@ -11,8 +11,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// ladder are types of 2, 4, 8 and 16 cores at 4 GiB a core and so many dollars, and one of 16 cores whose price is a
-// premium.
+// ladder returns types of 2, 4, 8 and 16 cores, with 4 GiB a core, and one of 32 cores at a premium price.
 func ladder() []model.InstanceType {
 	var out []model.InstanceType
 	add := func(name string, cores int64, dollars float64) {
@@ -60,7 +59,7 @@ func pod(name string, cores int64) model.Pod {
 	}
 }
 
-// node adds a node of a type with pods of so many cores.
+// node adds a node of a type, with pods that have the given numbers of cores.
 func node(s *model.Snapshot, typ string, cores ...int64) *model.Node {
 	n := model.Node{
 		Pool: "default", Type: typ, Zone: "a", CapacityType: model.OnDemand, State: model.Initialized,
@@ -82,7 +81,7 @@ func node(s *model.Snapshot, typ string, cores ...int64) *model.Node {
 	return &s.Nodes[len(s.Nodes)-1]
 }
 
-// told is a plan in short.
+// told formats a plan in short form.
 func told(p model.Plan) string {
 	var out []string
 	for _, x := range p.Placements {
@@ -111,8 +110,8 @@ func told(p model.Plan) string {
 	return strings.Join(out, " ")
 }
 
-// A claim grows until nothing holds it, then the cheapest type that holds it is taken: 20 cores want the dear
-// node, though 16 + 4 would do for 2.0 instead of 5.0.
+// A NodeClaim grows until no type can hold it, then the cheapest type that holds it is chosen: 20 cores get the
+// expensive node at 5.0, though 16 + 4 would do for 2.0.
 func TestAClaimGrowsUntilNoTypeFits(t *testing.T) {
 	if got := told(Provision(cluster(4, 4, 4, 4, 4))); got != "x.32:5" {
 		t.Errorf("got %s", got)
@@ -146,14 +145,15 @@ func TestEmptyNodesAreRemovedFirstAndTogether(t *testing.T) {
 	}
 }
 
-// Three nodes of 8 cores with 2 cores each fit on one; the longest prefix that needs at most one node is all three.
+// Three nodes of 8 cores with 2 cores each: the longest prefix that can be replaced by at most one node is two of
+// them.
 func TestSeveralNodesAreReplacedByOne(t *testing.T) {
 	s := cluster()
 	for range 3 {
 		node(s, "m.8", 2)
 	}
-	// 6 cores want an m.8, which is of the victims' type and not cheaper than one of them: not all three. Two of them fit
-	// on the third.
+	// 6 cores need an m.8, the type of the removed nodes, which is not cheaper than one of them. So not all three are
+	// removed, but two of them, whose pods fit on the third.
 	if got := told(Disrupt(s)); got != "node-00+node-01>" {
 		t.Errorf("got %s", got)
 	}
@@ -178,7 +178,7 @@ func TestASingleNodeIsReplacedByACheaperOne(t *testing.T) {
 	}
 }
 
-// One node in the place of one: what two cheaper ones could do is not tried (K1442).
+// A node is replaced by one node: replacing it by two cheaper ones is not tried (K1442).
 func TestOneNodeIsNotReplacedByTwo(t *testing.T) {
 	s := cluster()
 	node(s, "x.32", 16, 4)
@@ -206,8 +206,8 @@ func TestBudgetsAndConsolidateAfterHold(t *testing.T) {
 	}
 }
 
-// The engine's compatible mode costs what Karpenter's scheduler costs (docs/benchmarks.md), and so does this. Which
-// of two claims with as many pods is first is open in Karpenter: single plans may differ.
+// The engine's compatible mode costs what Karpenter's scheduler costs (docs/benchmarks.md), and so does this.
+// Karpenter leaves open which of two NodeClaims with equally many pods comes first, so single plans may differ.
 func TestItCostsWhatTheCompatibleModeCosts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var sum, want model.Price

@@ -13,7 +13,7 @@ import (
 // maxTogether is the largest number of nodes that one command removes.
 const maxTogether = 100
 
-// Disrupt names the nodes to remove, by the first method that finds any.
+// Disrupt returns the nodes to remove, by the first method that finds any.
 func Disrupt(s *model.Snapshot) model.Plan {
 	if len(s.Pools) == 0 || s.Pools[0].Disruption.Never {
 		return model.Plan{}
@@ -47,13 +47,13 @@ type disruption struct {
 	pool    *model.Pool
 	offers  []offer
 	empty   []*model.Node
-	used    []*model.Node // those first that cost most for what moving their pods counts for
+	used    []*model.Node // highest price per disruption cost first
 	young   map[string]bool
 	pending []item
 	base    []room
 }
 
-// candidates finds the nodes that are ready, not nominated, and without pod events for consolidateAfter.
+// candidates finds the nodes that are ready, not nominated, and have had no pod events for consolidateAfter.
 func (d *disruption) candidates() {
 	d.young = map[string]bool{}
 	for i := range d.s.Nodes {
@@ -81,7 +81,7 @@ func (d *disruption) candidates() {
 	})
 }
 
-// cost returns what removing the node counts for: 1, and 1 for each pod of usual priority.
+// cost returns the disruption cost of the node: 1, and 1 for each pod of default priority.
 func cost(n *model.Node) float64 {
 	sum := 1.0
 	for i := range n.Pods {
@@ -124,7 +124,8 @@ func (d *disruption) single() (model.Command, bool) {
 	return model.Command{}, false
 }
 
-// consolidate returns the command that removes the nodes for nothing or for one cheaper node, if there is one.
+// consolidate returns the command that removes the nodes with no replacement or one cheaper replacement, if there is
+// one.
 func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 	c := model.Command{Method: model.Underutilized}
 	gone := map[string]bool{}
@@ -171,9 +172,9 @@ func (d *disruption) consolidate(victims []*model.Node) (model.Command, bool) {
 	return c, false
 }
 
-// cheaper keeps those of the claim's types that cost less than what is removed. Where several nodes are removed and the
-// claim may have the type of one of them, it has to cost less than that one. Spot nodes are not replaced by spot nodes
-// (the feature is off by default).
+// cheaper keeps the claim's types that cost less than the nodes to remove. If several nodes are removed and the claim
+// may have the type of one of them, it must cost less than that node. Spot nodes are not replaced by spot nodes (the
+// feature is off by default).
 func (d *disruption) cheaper(c *claim, victims []*model.Node, price model.Price) bool {
 	if len(victims) > 1 {
 		for _, n := range victims {

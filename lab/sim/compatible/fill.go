@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// dims are the resources that count.
+// dims are the resources taken into account.
 var dims = [...]int{model.CPU, model.Memory, model.Pods, model.NvidiaGPU}
 
 type vector [len(dims)]int64
@@ -35,7 +35,7 @@ func (v vector) minus(o vector) vector {
 	return v
 }
 
-// fits reports whether v can be taken out of free. What is not asked for is never short.
+// fits reports whether v can be subtracted from free. A resource that is not requested never falls short.
 func (v *vector) fits(free *vector) bool {
 	for i := range v {
 		if v[i] > free[i] && v[i] > 0 {
@@ -45,11 +45,11 @@ func (v *vector) fits(free *vector) bool {
 	return true
 }
 
-// offer is a type at its cheapest offering.
+// offer is a type with its cheapest offering.
 type offer struct {
 	typ   *model.InstanceType
 	at    *model.Offering
-	net   vector // what pods can have of it: allocatable less daemons
+	net   vector // for pods: allocatable less daemons
 	price model.Price
 }
 
@@ -75,7 +75,7 @@ func offersOf(p *model.Pool, daemons vector) []offer {
 	return out
 }
 
-// market is what a pool offers. The last one is kept, since a simulation asks for the same again and again.
+// market holds the offers of a pool. The latest one is cached, since a simulation needs the same one again and again.
 type market struct {
 	types   *model.InstanceType
 	count   int
@@ -105,7 +105,7 @@ func marketOf(s *model.Snapshot) []offer {
 	return lastMarket.offers
 }
 
-// item is a pod that needs a place.
+// item is a pod that needs a node.
 type item struct {
 	key  model.PodKey
 	ask  vector
@@ -116,28 +116,28 @@ type item struct {
 // claim is a planned node.
 type claim struct {
 	load  vector
-	types []int32 // of the offers, cheapest first, that hold the load
+	types []int32 // indices of the offers that fit the load, cheapest first
 	pods  []int32 // items
 }
 
-// filling packs items on nodes and claims.
+// filling packs items onto nodes and claims.
 type filling struct {
 	offers []offer
 	nodes  []room
 	claims []*claim
 	places []int32 // by item: index of the node, -1 if none
-	none   []int32 // items that nothing holds
+	none   []int32 // items that fit nowhere
 }
 
-// room is what is left on a node.
+// room is the free capacity of a node.
 type room struct {
 	name string
 	free vector
-	// inFlight: the node is not ready yet.
+	// inFlight means that the node is not ready yet.
 	inFlight bool
 }
 
-// fill gives each item a place: largest cpu first, then memory, then age.
+// fill assigns each item to a node or claim: largest CPU first, then largest memory, then oldest.
 func fill(offers []offer, nodes []room, items []item) *filling {
 	f := &filling{offers: offers, nodes: nodes, places: make([]int32, len(items))}
 	order := make([]int32, len(items))
@@ -169,7 +169,7 @@ func (f *filling) onNode(i int32, it *item) bool {
 	return false
 }
 
-// onClaim puts the item on the claim with the fewest pods of which some type holds both, else on a new one.
+// onClaim adds the item to the claim with the fewest pods that has a type for both, else to a new claim.
 func (f *filling) onClaim(i int32, it *item) bool {
 	slices.SortStableFunc(f.claims, func(a, b *claim) int { return cmp.Compare(len(a.pods), len(b.pods)) })
 	for _, c := range f.claims {
@@ -200,10 +200,10 @@ func (f *filling) grow(c *claim, i int32, it *item) bool {
 	return true
 }
 
-// maxTypes is how many types a launch names.
+// maxTypes is the maximum number of types in a launch.
 const maxTypes = 60
 
-// launch returns the claim as a launch of the cheapest type that holds it.
+// launch returns the claim as a launch of the cheapest type that fits it.
 func (f *filling) launch(c *claim, items []item, pool *model.Pool) model.Launch {
 	best := &f.offers[c.types[0]]
 	l := model.Launch{

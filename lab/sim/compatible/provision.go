@@ -4,8 +4,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Provision gives each pending pod a place on a node, ready or in flight, or on a launch. It uses the first pool only,
-// and no constraints but the requests of CPU, memory, GPUs and a place for a pod.
+// Provision places each pending pod on a node, ready or in flight, or on a launch. It uses only the first pool, and
+// considers no constraints but requests of CPU, memory and GPUs and the limit of pods per node.
 func Provision(s *model.Snapshot) model.Plan {
 	items := waiting(s)
 	f := fill(marketOf(s), rooms(s), items)
@@ -25,7 +25,7 @@ func Provision(s *model.Snapshot) model.Plan {
 	return plan
 }
 
-// waiting returns the pods that need a place.
+// waiting returns the pending pods.
 func waiting(s *model.Snapshot) []item {
 	out := make([]item, 0, len(s.Pending))
 	for i := range s.Pending {
@@ -38,7 +38,7 @@ func waiting(s *model.Snapshot) []item {
 	return out
 }
 
-// rooms returns the nodes that take pods, those that are ready first, then by name.
+// rooms returns the nodes that accept pods: ready ones first, then by name.
 func rooms(s *model.Snapshot) []room {
 	out := make([]room, 0, len(s.Nodes))
 	for _, ready := range []bool{true, false} {

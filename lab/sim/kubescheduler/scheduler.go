@@ -1,7 +1,7 @@
-// Package kubescheduler simulates kube-scheduler: engine/rules filters the nodes, and the default scores for resources
-// rank them. It binds pods on virtual time for simulated days (lab/sim) and forecasts (explain/whatif) alike.
+// Package kubescheduler simulates kube-scheduler: engine/rules filters the nodes, and the default resource scores
+// rank them. It binds pods on virtual time for simulations (lab/sim) and forecasts (explain/whatif).
 //
-// It does not evict pods for others of higher priority, and knows no soft constraint but the one of Options.
+// It does not preempt pods, and supports no soft constraint except Options.SpreadShapes.
 package kubescheduler
 
 import (
@@ -14,16 +14,16 @@ import (
 
 // Options vary the scores.
 type Options struct {
-	// MostAllocated prefers full nodes (scoringStrategy MostAllocated); the default is to prefer empty ones.
+	// MostAllocated prefers full nodes (scoringStrategy MostAllocated); the default prefers empty ones.
 	MostAllocated bool
-	// SpreadShapes takes 10 points off a node for each pod of the same shape. It stands for the default constraints of
-	// PodTopologySpread where pods of the same shape are replicas of one workload.
+	// SpreadShapes subtracts 10 points from a node's score for each of its pods of the same shape. It stands in for the
+	// default constraints of PodTopologySpread where pods of the same shape are replicas of one workload.
 	SpreadShapes bool
 }
 
-// Scheduler is a kube-scheduler and what it knows of a cluster. Nodes are identified by their position: first the nodes
-// of the snapshot, then those added since; Remove moves the ones behind. It must not be used by several goroutines at
-// once.
+// Scheduler is a kube-scheduler with its view of a cluster. Nodes are identified by their position: first the nodes
+// of the snapshot, then those added later; Remove shifts the nodes behind the removed one. A Scheduler is not safe
+// for concurrent use.
 type Scheduler struct {
 	o      Options
 	shapes []model.Shape
@@ -32,7 +32,7 @@ type Scheduler struct {
 	next   int // where the next search begins
 }
 
-// node is what a search reads of a node, kept together for the sake of the processor's caches.
+// node holds what a search reads of a node, kept together to suit CPU caches.
 type node struct {
 	index                  int // in the state
 	schedulable            bool
@@ -40,7 +40,8 @@ type node struct {
 	equal                  map[int]int // pods by shape; nil unless Options.SpreadShapes
 }
 
-// New returns a scheduler for the cluster of a snapshot, whose Shapes are all it will meet.
+// New returns a scheduler for the cluster of a snapshot. Pods of other shapes than the snapshot's must not be passed
+// to it.
 func New(s *model.Snapshot, o Options) *Scheduler {
 	k := &Scheduler{o: o, shapes: s.Shapes, state: rules.NewState(s)}
 	for i := range s.Nodes {
@@ -49,7 +50,7 @@ func New(s *model.Snapshot, o Options) *Scheduler {
 	return k
 }
 
-// Add adds a node behind the others. Its labels, taints and Allocatable do not change any more.
+// Add appends a node. Its labels, taints and Allocatable must not change afterwards.
 func (k *Scheduler) Add(n model.Node) { k.observe(k.state.AddNode(n), &n) }
 
 func (k *Scheduler) observe(index int, n *model.Node) {
@@ -69,22 +70,22 @@ func (k *Scheduler) observe(index int, n *model.Node) {
 // Remove removes the node at a position.
 func (k *Scheduler) Remove(at int) { k.nodes = slices.Delete(k.nodes, at, at+1) }
 
-// SetSchedulable says whether pods may be bound to the node from now on.
+// SetSchedulable sets whether pods may be bound to the node.
 func (k *Scheduler) SetSchedulable(at int, schedulable bool) { k.nodes[at].schedulable = schedulable }
 
-// Allows reports whether the rules allow one more pod of the shape on the node, schedulable or not.
+// Allows reports whether the rules allow one more pod of the shape on the node, whether or not it is schedulable.
 func (k *Scheduler) Allows(shape, at int) bool { return k.state.Allows(shape, k.nodes[at].index) == "" }
 
 // Fits reports whether a pod of the shape can be bound to the node now.
 func (k *Scheduler) Fits(shape, at int) bool { return k.nodes[at].schedulable && k.Allows(shape, at) }
 
-// Reserve keeps room on the node for a nominated pod of the shape, out of what others can have.
+// Reserve reserves room on the node for a nominated pod of the shape.
 func (k *Scheduler) Reserve(shape, at int) { k.state.Bind(shape, k.nodes[at].index) }
 
-// Release undoes one Reserve, of a pod that is about to be bound or is nominated no longer.
+// Release undoes one Reserve, for a pod that is about to be bound or is no longer nominated.
 func (k *Scheduler) Release(shape, at int) { k.state.Unbind(shape, k.nodes[at].index) }
 
-// Bind puts a pod of the shape on the node.
+// Bind binds a pod of the shape to the node.
 func (k *Scheduler) Bind(shape, at int) { k.move(shape, at, 1) }
 
 // Unbind undoes one Bind.
@@ -105,10 +106,10 @@ func (k *Scheduler) move(shape, at, pods int) {
 	}
 }
 
-// Find returns the node to which kube-scheduler would bind a pod of the shape, -1 if it fits on none: of those that it
-// looks at, the first with the highest score. Of a large cluster it does not look at every node: with more than 100 it
-// stops at 50 % of them less 1 % for each 125, at least 5 % and 100, that the pod fits on (Kubernetes documentation,
-// "Scheduler Performance Tuning", 2026), and the next search begins where this one stopped.
+// Find returns the node to which kube-scheduler would bind a pod of the shape, or -1 if it fits on none: the first of
+// the examined nodes with the highest score. In a cluster of more than 100 nodes, kube-scheduler stops once the pod
+// fits on 50 % of the nodes less 1 % for each 125, but at least 5 % and 100 nodes (Kubernetes documentation,
+// "Scheduler Performance Tuning", 2026). The next search begins where this one stopped.
 func (k *Scheduler) Find(shape int) int {
 	n := len(k.nodes)
 	if n == 0 {
@@ -138,10 +139,10 @@ func (k *Scheduler) Find(shape int) int {
 	return best
 }
 
-// score is the sum of the scores of NodeResourcesFit and NodeResourcesBalancedAllocation, from 0 to 200, and what
-// Options.SpreadShapes takes off.
+// score returns the sum of the scores of NodeResourcesFit and NodeResourcesBalancedAllocation, from 0 to 200, less
+// the points that Options.SpreadShapes subtracts.
 func (k *Scheduler) score(shape int, request *[2]float64, x *node) int64 {
-	var part [2]float64 // of CPU and memory that would be requested
+	var part [2]float64 // the shares of CPU and memory that would be requested
 	for i := range part {
 		if x.allocatable[i] > 0 {
 			part[i] = (x.requested[i] + request[i]) / x.allocatable[i]
@@ -151,11 +152,11 @@ func (k *Scheduler) score(shape int, request *[2]float64, x *node) int64 {
 	if k.o.MostAllocated {
 		fit = 100 - fit
 	}
-	balanced := int64(100 * (1 - math.Abs(part[0]-part[1])/2)) // the standard deviation of two is half their distance
+	balanced := int64(100 * (1 - math.Abs(part[0]-part[1])/2)) // two values' standard deviation is half their distance
 	return fit + balanced - 10*int64(x.equal[shape])
 }
 
-// scored returns the amounts that scores look at.
+// scored returns the amounts that the scores depend on.
 func scored(r *model.Resources) [2]float64 {
 	return [2]float64{float64(r[model.CPU]), float64(r[model.Memory])}
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// format reads a row: a pod, and how many like it there are.
+// format parses a row: a pod and the number of pods like it.
 type format func(row []string) (Pod, int, error)
 
-// errNoPod is what a format says of a row that is no pod which ran.
+// errNoPod is returned by a format for a row that does not describe a pod which ran.
 var errNoPod = errors.New("no pod")
 
-// formatOf tells the format by the line that names the columns.
+// formatOf detects the format from the line that names the columns.
 func formatOf(head []string) (format, error) {
 	column := map[string]int{}
 	for i, name := range head {
@@ -38,7 +38,7 @@ func formatOf(head []string) (format, error) {
 		strings.Join(head, ", "))
 }
 
-// openb is alibaba/clusterdata, cluster-trace-gpu-v2023: a part of a GPU counts as a whole one.
+// openb is alibaba/clusterdata, cluster-trace-gpu-v2023. A fraction of a GPU counts as a whole one.
 func openb(column map[string]int) format {
 	return func(row []string) (Pod, int, error) {
 		c := cells{row: row, column: column}
@@ -52,8 +52,8 @@ func openb(column map[string]int) format {
 	}
 }
 
-// alibaba2017 is the batch_task table of the Alibaba cluster trace of 2017: one pod for each task that was
-// terminated. CPU is in hundredths of a core; memory is a part of a machine's, taken as 256 GiB.
+// alibaba2017 is the batch_task table of the Alibaba cluster trace of 2017: one pod for each task that terminated.
+// CPU is in hundredths of a core; memory is a fraction of a machine's, which is taken to be 256 GiB.
 func alibaba2017(column map[string]int) format {
 	const cpu, memory = "number_of_cpus_requested_per_instance_in_the_task",
 		"normalized_memory_requested_per_instance_in_the_task"
@@ -94,7 +94,7 @@ func own(column map[string]int) format {
 	}
 }
 
-// cells reads a row by its columns' names, and keeps the first error.
+// cells reads a row by column name, and keeps the first error.
 type cells struct {
 	row    []string
 	column map[string]int

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// generators are the workloads that Generate knows. They share nothing with the public traces but the kinds of
-// things that happen in clusters.
+// generators are the workloads that Generate knows. They have nothing in common with the public traces except the
+// kinds of workload.
 var generators = map[string]func(*generator){
 	"services": func(g *generator) { g.services(24) },
 	"batch":    func(g *generator) { g.batch(150, 3*time.Minute, 0, g.length) },
@@ -27,12 +27,12 @@ var generators = map[string]func(*generator){
 	},
 }
 
-// Generated are the names of the workloads that Generate makes, in order.
+// Generated returns the sorted names of the workloads that Generate makes.
 func Generated() []string { return slices.Sorted(maps.Keys(generators)) }
 
-// Generate makes a workload that begins in the middle of its life and ends after so long, by a seed: services with
-// rollouts that grow and shrink, batch jobs of minutes, VMs of minutes to a day, nightly peaks of
-// jobs beside services, and a mixture. Equal arguments give equal traces.
+// Generate makes a workload that is already running when it begins and ends after length: services with rollouts that
+// grow and shrink, batch jobs of minutes, VMs of minutes to a day, nightly peaks of jobs beside services, or a
+// mixture. Equal arguments give equal traces.
 func Generate(name string, seed uint64, length time.Duration) (*Trace, error) {
 	generate, ok := generators[name]
 	if !ok {
@@ -41,7 +41,7 @@ func Generate(name string, seed uint64, length time.Duration) (*Trace, error) {
 	g := &generator{random: rand.New(rand.NewPCG(seed, 2)), length: length}
 	generate(g)
 	if len(g.pods) == 0 {
-		return nil, fmt.Errorf("generate %s of %s: no pod comes", name, length)
+		return nil, fmt.Errorf("generate %s of %s: it has no pods; give a longer time", name, length)
 	}
 	return (&Trace{Name: name, Pods: g.pods}).sorted(), nil
 }
@@ -53,7 +53,7 @@ type generator struct {
 	owners int32
 }
 
-// add adds a pod with these times, cut to the window.
+// add adds a pod that runs from begin to end, cut to the window.
 func (g *generator) add(p Pod, begin, end time.Duration) {
 	p.Start = max(begin, 0)
 	if p.Life = min(end, g.length) - p.Start; p.Life >= time.Second {
@@ -61,12 +61,12 @@ func (g *generator) add(p Pod, begin, end time.Duration) {
 	}
 }
 
-// exponential returns an exponential time with this mean.
+// exponential returns an exponentially distributed time with this mean.
 func (g *generator) exponential(mean time.Duration) time.Duration {
 	return time.Duration(g.random.ExpFloat64() * float64(mean))
 }
 
-// logNormal returns a number with this median and standard deviation of the logarithm.
+// logNormal returns a log-normally distributed number with this median and this standard deviation of the logarithm.
 func (g *generator) logNormal(median, spread float64) float64 {
 	return median * math.Exp(spread*g.random.NormFloat64())
 }
@@ -81,14 +81,14 @@ func among[T any](g *generator, factor float64, values ...T) T {
 	return values[0]
 }
 
-// ask returns the requests of a container: some CPU, and 1 to 8 GiB for each.
+// ask returns the requests of a container: some CPU, and 1 to 8 GiB of memory per core.
 func (g *generator) ask() Pod {
 	cpu := among(g, 0.7, int64(250), 100, 500, 1000, 2000, 4000)
 	return Pod{CPU: cpu, Memory: cpu * among(g, 0.6, int64(2), 4, 1, 8) << 30 / 1000}
 }
 
-// services are so many Deployments. Each follows a daily wave and chance, and is rolled out every few hours, a
-// quarter at a time; a pod ends half a minute after its successor was created.
+// services adds count Deployments. Each follows a daily wave and a random walk, and is rolled out every few hours, a
+// quarter at a time; a pod ends half a minute after its successor is created.
 func (g *generator) services(count int) {
 	const step = 30 * time.Second
 	for range count {
@@ -104,7 +104,7 @@ func (g *generator) services(count int) {
 			day := math.Sin(2 * math.Pi * (phase + now.Hours()/24))
 			target := max(int(size*(1+wave*day)), 1)
 			begun := now
-			if now > 0 { // those that are there at the beginning come together, as in a window of a trace
+			if now > 0 { // the initial pods start together, as in a window of a trace
 				begun += time.Duration(g.random.Int64N(int64(2 * time.Second)))
 			}
 			for len(live) < target {
@@ -129,8 +129,8 @@ func (g *generator) services(count int) {
 	}
 }
 
-// batch are jobs of so many pods that run at a time on average, between two times. A job's pods are equal but for
-// their lives.
+// batch adds jobs between two times, with live pods running on average. A job's pods are equal except for their
+// lifetimes.
 func (g *generator) batch(live float64, median, from, to time.Duration) {
 	const spread, mean = 1.0, 8.0
 	life := median.Seconds() * math.Exp(spread*spread/2)
@@ -144,8 +144,8 @@ func (g *generator) batch(live float64, median, from, to time.Duration) {
 	}
 }
 
-// vms are virtual machines, so many at a time on average. The logarithm of their lives is even between five minutes
-// and a day: most are short, and most of those that run at a moment are old.
+// vms adds virtual machines, live of them running on average. The logarithm of their lifetimes is uniform between
+// five minutes and a day: most are short, and most of those that run at a given moment are old.
 func (g *generator) vms(live float64) {
 	const shortest, longest = 300.0, 86400.0
 	life := func() float64 { return shortest * math.Pow(longest/shortest, g.random.Float64()) }
@@ -154,8 +154,8 @@ func (g *generator) vms(live float64) {
 		cpu := among(g, 0.6, int64(2000), 1000, 4000, 8000, 16000)
 		return Pod{CPU: cpu, Memory: cpu * among(g, 0.55, int64(4), 2, 8) << 30 / 1000}
 	}
-	for range int(live) { // those that are there at the beginning: what is left of their lives is even
-		whole := shortest + (longest-shortest)*g.random.Float64() // lives met at a moment are longer: even, not log-even
+	for range int(live) { // the initial ones: their remaining lifetimes are uniform
+		whole := shortest + (longest-shortest)*g.random.Float64() // lifetimes met at a moment: not log-uniform
 		g.add(ask(), 0, time.Duration(whole*g.random.Float64()*float64(time.Second)))
 	}
 	between := time.Duration(mean / live * float64(time.Second))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestGenerated checks that each workload is the same for the same seed, another for another, and keeps a cluster busy
-// from its first quarter of an hour to its end.
+// TestGenerated checks that each workload is the same for the same seed, differs between seeds, and keeps a cluster
+// busy from its first quarter of an hour to its end.
 func TestGenerated(t *testing.T) {
 	const length = 2 * time.Hour
 	for _, name := range Generated() {

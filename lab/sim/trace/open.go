@@ -15,19 +15,18 @@ import (
 	"time"
 )
 
-// FolderVariable names the folder in which the public traces are.
+// FolderVariable names the environment variable that holds the folder of the public traces.
 const FolderVariable = "NODELESS_TRACES"
 
-// Named are the public traces that Open knows by name, with the file each is in.
+// Named maps the names of the public traces that Open knows to their files.
 var Named = map[string]string{
 	"openb":       "openb_pod_list_default.csv.gz",
 	"alibaba2017": "alibaba2017_batch_task.csv.gz",
 }
 
-// Open reads a trace from a file, or by one of the names in Named from a file in the folder; a name of Generated is a
-// day of that workload. The format is told by
-// the first line: alibaba/clusterdata's openb pod list or batch_task table of 2017, or our own (see Read). A file may
-// be compressed by gzip.
+// Open reads a trace from a file, or, for one of the names in Named, from its file in the folder. For a name of
+// Generated it returns a day of that workload. The first line determines the format: the openb pod list or the
+// batch_task table of 2017 of alibaba/clusterdata, or our own (see Read). A file may be compressed with gzip.
 func Open(name, folder string) (*Trace, error) {
 	if slices.Contains(Generated(), name) {
 		return Generate(name, 1, 24*time.Hour)
@@ -49,15 +48,15 @@ func Open(name, folder string) (*Trace, error) {
 	return t, nil
 }
 
-// Read reads a trace as CSV. A file of our own begins with a line that names its columns:
+// Read reads a trace as CSV. A file in our own format begins with a line that names its columns:
 //
 //	start   seconds since any fixed time
-//	end     seconds, or instead
+//	end     seconds; or instead:
 //	life    how long the pod runs, seconds
 //	cpu     cores, such as 0.5, or 500m
 //	memory  bytes, or with a unit such as 2Gi
 //	gpus    whole GPUs; may be left out
-//	count   so many equal pods; may be left out
+//	count   number of equal pods; may be left out
 func Read(r io.Reader) (*Trace, error) {
 	b := bufio.NewReader(r)
 	if magic, _ := b.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -100,7 +99,7 @@ func Read(r io.Reader) (*Trace, error) {
 	return t.sorted(), nil
 }
 
-// mostPods is the most pods that a trace may have: each one is simulated.
+// mostPods is the maximum number of pods of a trace: each one is simulated.
 const mostPods = 20_000_000
 
 func (t *Trace) add(format format, row []string) error {

@@ -1,4 +1,4 @@
-// Package trace reads lists of pods with the time at which each came and how long it ran: public cluster traces as
+// Package trace reads lists of pods with the time at which each arrived and how long it ran: public cluster traces as
 // they were published, and a small format of our own.
 package trace
 
@@ -17,7 +17,7 @@ type Pod struct {
 	GPUs   int64
 	Start  time.Duration // since the trace began
 	Life   time.Duration // how long it runs, at least a second
-	// Owner is which ReplicaSet keeps it, whose other pods have the same; 0 = none or a Job.
+	// Owner identifies the ReplicaSet that owns the pod and is the same for all of its pods; 0 = none or a Job.
 	Owner int32
 }
 
@@ -25,11 +25,12 @@ type Pod struct {
 type Trace struct {
 	Name string
 	Pods []Pod // by Start; the first one starts at 0
-	// Skipped is the number of rows that are no pod which ran: without times or requests, or not finished.
+	// Skipped is the number of rows that do not describe a pod which ran: they lack times or requests, or did not
+	// finish.
 	Skipped int
 }
 
-// Length is the time from the first start to the last end.
+// Length returns the time from the first start to the last end.
 func (t *Trace) Length() (length time.Duration) {
 	for i := range t.Pods {
 		length = max(length, t.Pods[i].Start+t.Pods[i].Life)
@@ -37,7 +38,7 @@ func (t *Trace) Length() (length time.Duration) {
 	return length
 }
 
-// MeanLive is the mean number of pods that run at a time.
+// MeanLive returns the mean number of pods that run at a time.
 func (t *Trace) MeanLive() float64 {
 	sum, length := 0.0, t.Length()
 	for i := range t.Pods {
@@ -49,12 +50,12 @@ func (t *Trace) MeanLive() float64 {
 	return sum / length.Seconds()
 }
 
-// HasGPUs reports whether some pod wants a GPU.
+// HasGPUs reports whether any pod requests a GPU.
 func (t *Trace) HasGPUs() bool {
 	return slices.ContainsFunc(t.Pods, func(p Pod) bool { return p.GPUs > 0 })
 }
 
-// WithoutGPUs is the trace whose pods want none.
+// WithoutGPUs returns the trace with all GPU requests removed.
 func (t *Trace) WithoutGPUs() *Trace {
 	out := *t
 	out.Pods = slices.Clone(t.Pods)
@@ -64,8 +65,8 @@ func (t *Trace) WithoutGPUs() *Trace {
 	return &out
 }
 
-// Window is the part of the trace from a time on, for so long; 0 = to its end. Pods that started before run on from
-// there, and those that have not ended by the end of the window end then.
+// Window returns the part of the trace that begins at from and lasts length; a length of 0 means to the end. Pods
+// that started earlier start at from, and those that have not ended by the end of the window end then.
 func (t *Trace) Window(from, length time.Duration) *Trace {
 	out := *t
 	out.Pods = nil
@@ -83,8 +84,8 @@ func (t *Trace) Window(from, length time.Duration) *Trace {
 	return out.sorted()
 }
 
-// Copies is the trace n times on top of itself, each copy but the first begun at another point of the trace and gone
-// round its end, by the seed: as many pods of the same lives, in a larger cluster.
+// Copies returns n copies of the trace on top of each other. Each copy but the first is rotated in time by an offset
+// derived from the seed. The result has n times as many pods of the same lifetimes, in a larger cluster.
 func (t *Trace) Copies(n int, seed uint64) *Trace {
 	out := *t
 	out.Pods = slices.Clone(t.Pods)
@@ -93,7 +94,7 @@ func (t *Trace) Copies(n int, seed uint64) *Trace {
 		shift := time.Duration(random.Int64N(int64(max(length, 1)))).Truncate(time.Second)
 		for _, p := range t.Pods {
 			p.Start = (p.Start + shift) % length
-			if over := p.Start + p.Life - length; over > 0 { // what runs beyond the end began before the beginning
+			if over := p.Start + p.Life - length; over > 0 { // the part beyond the end wraps around to the beginning
 				rest := p
 				rest.Start, rest.Life = 0, over
 				p.Life -= over
@@ -107,7 +108,7 @@ func (t *Trace) Copies(n int, seed uint64) *Trace {
 	return out.sorted()
 }
 
-// sorted puts the pods in order and lets the first one start at 0.
+// sorted sorts the pods by start and shifts them so that the first starts at 0.
 func (t *Trace) sorted() *Trace {
 	slices.SortStableFunc(t.Pods, func(a, b Pod) int { return cmp.Compare(a.Start, b.Start) })
 	if len(t.Pods) > 0 {
@@ -120,7 +121,7 @@ func (t *Trace) sorted() *Trace {
 	return t
 }
 
-// valid says what is wrong with a pod.
+// valid returns an error that says what is wrong with a pod, if anything.
 func (p *Pod) valid() error {
 	const most = 1 << 50
 	switch {

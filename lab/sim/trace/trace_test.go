@@ -89,7 +89,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// Copies keep what runs: n times the pod-seconds, and no longer than the trace.
+// Copies preserves the load: n times the pod-seconds, and no longer than the trace.
 func TestCopies(t *testing.T) {
 	all := read(t, "start,life,cpu,memory\n0,100,1,1\n50,100,2,1\n120,10,3,1\n")
 	got := all.Copies(5, 1)

@@ -20,7 +20,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// Descriptors that a process of this package inherits beside its standard ones.
+// Descriptors that a process of this package inherits besides its standard ones.
 const (
 	EntryFD  = 3 // the Entry, as JSON, is read from it
 	ResultFD = 4 // errors are written to it; it is closed when the program runs
@@ -38,13 +38,13 @@ const (
 
 // Entry describes the process to become.
 type Entry struct {
-	Join bool // join the mounts and cgroups of the process of descriptor JoinFD
+	Join bool // join the mounts and cgroups of the process that JoinFD refers to
 	Hold bool // hold the namespaces of this process, without a container; the fields below are empty
 	// Lower is the image's root, Upper the directory for the overlay's data and work.
 	Lower, Upper string
 	Mounts       []Mount
-	// HostKernel is set without a virtual machine. The container cannot make device nodes then, and cannot reach what is
-	// below its root.
+	// HostKernel is set if there is no virtual machine. Then the container can neither make device nodes nor reach the
+	// file systems that its root covers.
 	HostKernel bool
 	Container  wire.Container // Args, Env, WorkingDir, User, Capabilities, …
 }
@@ -55,7 +55,7 @@ type Mount struct {
 	SubPath  string // below Source; made if it is missing
 	Target   string // absolute, in the container
 	ReadOnly bool
-	// NoPrograms keeps the container from executing what is mounted read-only, as from a kubelet's image volumes.
+	// NoPrograms mounts read-only and keeps the container from executing files, as with a kubelet's image volumes.
 	NoPrograms bool
 }
 
@@ -108,8 +108,8 @@ func (e *Entry) execute() error {
 	}
 	if err := unix.Exec(path, c.Args, c.Env); err != nil {
 		if errors.Is(err, unix.ENOEXEC) {
-			return fmt.Errorf("exec %q: exec format error: the image is for another architecture, or the file is no program",
-				c.Args[0])
+			return fmt.Errorf("exec %q: exec format error: the image is for another architecture, or the file is not an "+
+				"executable", c.Args[0])
 		}
 		return fmt.Errorf("exec %q: %w", c.Args[0], err)
 	}

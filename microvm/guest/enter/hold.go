@@ -14,12 +14,12 @@ import (
 // nobody is the user that holds namespaces, as in Kubernetes' pause image.
 const nobody = 65535
 
-// hold is the first process of a namespace that containers share. It keeps the namespace and adopts orphans, which the
-// kernel reaps since SIGCHLD is ignored. Containers see the process; through /proc they find an empty root and a user
-// without privileges.
+// hold is the first process of a namespace that containers share. It keeps the namespace alive and adopts orphans,
+// which the kernel reaps since SIGCHLD is ignored. Containers can see the process; through /proc they find an empty
+// root and a user without privileges.
 func hold() error {
-	signal.Ignore() // all signals that can be
-	// A host may not allow this.
+	signal.Ignore() // all signals that can be ignored
+	// A host may not allow a negative score.
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0); err != nil && !errors.Is(err, unix.EACCES) {
 		return err
 	}
@@ -32,7 +32,7 @@ func hold() error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	// The functions of package syscall change all threads.
+	// These functions of package syscall apply to all threads.
 	for _, drop := range []func() error{
 		func() error { return syscall.Setgroups(nil) }, func() error { return syscall.Setgid(nobody) },
 		func() error { return syscall.Setuid(nobody) },

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AttachLoop attaches an open image to a free loop device. The kernel detaches it when nobody uses it any more, however
-// its users end.
+// AttachLoop attaches an open image to a free loop device. The kernel detaches it when its last user closes it,
+// however that user ends.
 func AttachLoop(image uintptr, readOnly bool) (*os.File, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {

@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeRoot assembles the container's root in the mount namespace that this process was started in, and makes it the
-// root.
+// makeRoot assembles the container's root in the mount namespace in which this process was started, and enters it.
 func (e *Entry) makeRoot() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("leave the guest's mount propagation: %w", err)
 	}
-	if !e.Container.Privileged { // as from container runtimes, /sys/fs/cgroup is the container's own group
+	if !e.Container.Privileged { // as with container runtimes, /sys/fs/cgroup is the container's own group
 		if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 			return fmt.Errorf("leave the guest's cgroups: %w", err)
 		}
@@ -46,7 +45,7 @@ func (e *Entry) makeRoot() error {
 			return fmt.Errorf("make the root read-only: %w", err)
 		}
 	}
-	// From here on the guest's own directories are out of reach; what is mounted from them stays.
+	// Unmount the guest's own directories; what is mounted from them stays.
 	for _, dir := range []string{DisksDir, ScratchDir, PodDir} {
 		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("leave %s: %w", dir, err)
@@ -101,8 +100,8 @@ func (e *Entry) mountSystem() error {
 	if e.Container.Privileged {
 		return nil
 	}
-	// As in every container runtime, files that change the kernel for the whole pod are read-only, and files that reveal
-	// secrets of it are hidden.
+	// As in every container runtime, files that change the kernel for the whole pod are read-only, and files that
+	// reveal the kernel's secrets are hidden.
 	for _, p := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
 		if err := readOnlyBind(at("proc/"+p), at("proc/"+p)); err != nil {
 			return err
@@ -161,7 +160,7 @@ func MountFS(source, target, fstype string, flags uintptr, data string) error {
 	return nil
 }
 
-// ReadOnly makes the mount at target read-only, and sets more of its flags.
+// ReadOnly makes the mount at target read-only, and adds the flags in more.
 func ReadOnly(target string, more uintptr) error {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(target, &stat); err != nil {
@@ -193,15 +192,15 @@ func (e *Entry) mountDev(at func(string) string) error {
 		}
 	}
 	return errors.Join(
-		// The guest's own terminals, so that the program of an exec finds the name of its own.
+		// The guest's own terminals, so that a program run by exec finds the name of its terminal.
 		MountFS("/dev/pts", at("dev/pts"), "", unix.MS_BIND, ""),
 		MountFS(filepath.Join(PodDir, "shm"), at("dev/shm"), "", unix.MS_BIND, ""),
 		MountFS("mqueue", at("dev/mqueue"), "mqueue", DataOnly, ""),
 	)
 }
 
-// mountOwnDev mounts a /dev with the devices that every container has. With the host's kernel, these are bind mounts
-// and device nodes do not work.
+// mountOwnDev mounts a /dev with the devices that every container has. With the host's kernel, these are bind mounts,
+// and other device nodes do not work.
 func (e *Entry) mountOwnDev(at func(string) string) error {
 	flags := uintptr(unix.MS_NOSUID | unix.MS_STRICTATIME)
 	if e.HostKernel {

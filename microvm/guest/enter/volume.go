@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bind mounts a volume, or a part of one. Symbolic links in the volume and in the image are resolved within it: neither
-// leads out.
+// bind mounts a volume, or a part of one. Symbolic links are resolved within the volume or image that they are in,
+// and cannot lead out of it.
 func (m Mount) bind() error {
 	source := m.Source
 	if m.SubPath != "" {
@@ -50,8 +50,8 @@ func (m Mount) bind() error {
 	return nil
 }
 
-// openInside opens a path below root, for a mount, without leaving root. With the mode of a directory it makes those
-// that are missing.
+// openInside opens a path below root, for a mount, without leaving root. If mode is that of a directory, it makes
+// missing directories.
 func openInside(root, path string, mode os.FileMode) (int, error) {
 	base, err := unix.Open(root, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -69,7 +69,8 @@ func openInside(root, path string, mode os.FileMode) (int, error) {
 	return unix.Openat2(base, path, how)
 }
 
-// makeInside makes sure that path exists below root, as a directory of a mode or a file, and returns its real path.
+// makeInside ensures that path exists below root, as a directory with the given mode or as a file, and returns its
+// real path.
 func makeInside(root, path string, mode os.FileMode) (string, error) {
 	parts := strings.Split(strings.Trim(filepath.Clean("/"+path), "/"), "/")
 	at := ""
@@ -91,7 +92,7 @@ func makeInside(root, path string, mode os.FileMode) (string, error) {
 		whole := filepath.Join(root, next)
 		if i < len(parts)-1 || mode.IsDir() {
 			if err = os.Mkdir(whole, 0o755); err == nil && mode.IsDir() {
-				err = os.Chmod(whole, mode) // as the volume, so that its users can write
+				err = os.Chmod(whole, mode) // as for the volume, so that its users can write
 			}
 		} else {
 			var f *os.File

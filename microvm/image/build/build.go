@@ -1,5 +1,5 @@
-// Package build makes an OCI image of a directory, without a daemon, a registry or privileges: enough for the examples,
-// and for a newcomer's first program in a microVM. The same directory gives the same image, byte for byte.
+// Package build makes an OCI image from a directory, without a daemon, a registry or privileges: enough for the
+// examples, and for a newcomer's first program in a microVM. The same directory gives the same image, byte for byte.
 package build
 
 import (
@@ -28,7 +28,7 @@ import (
 // annotation names an image in the index of a layout (opencontainers/image-spec/annotations.md).
 const annotation = "org.opencontainers.image.ref.name"
 
-// Options of an image.
+// Options configure an image.
 type Options struct {
 	Dir          string    // becomes the root of the image
 	Tag          string    // the image's name, such as example.local/busybox:1
@@ -60,7 +60,7 @@ func Layout(path string, o Options) (v1.Hash, error) {
 	return img.Digest()
 }
 
-// Image builds the image. All files belong to root and have the date of 1970, so that it does not depend on who
+// Image builds the image. All files belong to root and are dated 1970, so that the image does not depend on who
 // builds it, or when.
 func Image(o Options) (v1.Image, error) {
 	var archive bytes.Buffer
@@ -102,7 +102,7 @@ type inode struct{ device, number uint64 }
 type writer struct {
 	tar    *tar.Writer
 	dir    string
-	inodes map[inode]string // of files with several names
+	inodes map[inode]string // the first names of files with several names
 }
 
 func (w *writer) add(path string, d fs.DirEntry, err error) error {
@@ -151,8 +151,8 @@ func (w *writer) add(path string, d fs.DirEntry, err error) error {
 	return err
 }
 
-// firstName returns the name under which a hard-linked file, such as those of `busybox --install`, is in the archive
-// already, or "".
+// firstName returns the name under which the archive already contains a hard-linked file, or "". For example,
+// `busybox --install` makes hard links.
 func (w *writer) firstName(info fs.FileInfo, rel string) string {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || !info.Mode().IsRegular() || stat.Nlink < 2 {

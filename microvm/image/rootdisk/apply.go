@@ -85,7 +85,7 @@ func (t *tree) add(h *tar.Header, layer, seq int) error {
 		return errors.New("is not a directory, but every ext4 file system keeps one of that name")
 	}
 	if old := t.child(dir, base); old != nil && old.node.kind == tar.TypeDir && n.kind == tar.TypeDir {
-		n.children, n.hides = old.node.children, old.node.hides // a directory over a directory changes its attributes
+		n.children, n.hides = old.node.children, old.node.hides // a directory over a directory changes only its attributes
 	}
 	return t.put(dir, base, n, layer)
 }
@@ -104,7 +104,7 @@ func (t *tree) addRoot(h *tar.Header) error {
 
 func isDevice(kind byte) bool { return kind == tar.TypeChar || kind == tar.TypeBlock }
 
-// count adds the entry to what the image has used of its limits.
+// count counts the entry towards the image's limits.
 func (t *tree) count(h *tar.Header) error {
 	if err := t.countEntry(); err != nil {
 		return err
@@ -162,7 +162,7 @@ func newNode(h *tar.Header, layer, seq int) (*node, error) {
 	return n, err
 }
 
-// xattrs returns the file capabilities and user attributes. Others belong to the machine that built the image (SELinux,
+// xattrs returns the file capabilities and user attributes. Others belong to the host that built the image (SELinux,
 // IMA) or would be instructions to the guest's overlayfs (trusted.overlay.*, user.overlay.*).
 func xattrs(h *tar.Header) (map[string]string, error) {
 	kept, size := map[string]string{}, 0

@@ -21,7 +21,7 @@ type Image struct {
 	layers []Layer
 }
 
-// Read applies the layers, lowest first. If the image is to blame for an error, it is a *Refused.
+// Read applies the layers, lowest first. An error that the image causes is a *Refused.
 func Read(ctx context.Context, layers []Layer, limits Limits) (*Image, error) {
 	t := newTree(limits.OrDefault())
 	for i, l := range layers {
@@ -69,8 +69,8 @@ func (i *Image) Ext4(ctx context.Context, out io.ReadWriteSeeker) (Accounts, err
 	}
 	_ = r.CloseWithError(err)
 	result := <-done
-	// When the disk fails, the writer fails with the same cause and knows the entry; when the writer fails, so does the
-	// disk.
+	// Prefer the writer's error: if the disk fails, the writer fails with the same cause and names the entry; if the
+	// writer fails, so does the disk.
 	if err = cmp.Or(result.err, err); err != nil {
 		return Accounts{}, fmt.Errorf("make the root disk: %w", err)
 	}

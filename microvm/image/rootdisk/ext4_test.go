@@ -46,7 +46,7 @@ func TestDiskIsSoundExt4(t *testing.T) {
 	if info, err := disk.Stat(); err != nil || info.Size() > img.DiskBytes() {
 		t.Errorf("the disk has %d bytes (%v), the estimate was %d", info.Size(), err, img.DiskBytes())
 	}
-	// tar2ext4 leaves the bits behind the last inode of the bitmap clear; the kernel does not read them.
+	// tar2ext4 leaves the bits after the last inode of the bitmap clear; the kernel does not read them.
 	out, _ := exec.Command(e2fsck, "-fn", path).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "? no") && !strings.HasPrefix(line, "Padding at end of inode bitmap") {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// entries are those of a layer, in order. Only files have content.
+// item is an entry of a layer. Only files have content.
 type item struct {
 	tar.Header
 	content string
@@ -76,7 +76,7 @@ func opener(data []byte) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
 }
 
-// layer returns the layer that an honest builder makes of the items.
+// layer returns the layer that an honest builder makes from the items.
 func layer(t testing.TB, items ...item) Layer {
 	t.Helper()
 	data := archive(t, items...)

@@ -119,7 +119,7 @@ func TestHostileLayersAreRefused(t *testing.T) {
 
 // A sparse file claims 4 EiB and occupies one kilobyte, in the old GNU format, whose header says where the data is
 // and how large the file is. File capabilities and the setuid bit are kept, since programs need them; instructions to
-// the guest's overlayfs, and attributes of the machine that built the image, are left out.
+// the guest's overlayfs, and attributes of the host that built the image, are dropped.
 func TestModesAndAttributes(t *testing.T) {
 	h := file("bin/ping", "#!ping")
 	h.Mode, h.PAXRecords = 0o4755, map[string]string{}
@@ -168,7 +168,7 @@ func TestDamagedLayersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	flipped := bytes.Clone(data)
-	flipped[len(flipped)-6] ^= 0xff // in the checksum at the end
+	flipped[len(flipped)-6] ^= 0xff // in the trailing checksum
 	for _, c := range []struct {
 		idea  string
 		layer Layer
@@ -208,7 +208,7 @@ func TestReadEndsWithContext(t *testing.T) {
 	}
 }
 
-// Whatever the bytes of a layer are, reading and writing it ends with a disk or an error.
+// Whatever the bytes of a layer are, reading and writing it results in a disk or an error.
 func FuzzLayer(f *testing.F) {
 	f.Add(archive(f, dir("d"), file("d/a", "1"), hardlink("b", "d/a"), symlink("c", "d")))
 	f.Add(archive(f, file("d/.wh..wh..opq", ""), file(".wh.a", ""), device("dev/x")))

@@ -32,7 +32,7 @@ type node struct {
 
 	children   map[string]*entry // of a directory; use tree.child and tree.list to read it
 	hides      int               // of a directory: hides what layers below this one put into it or deeper
-	pathLength int               // of a directory, so that chains of links cannot build paths that nobody can open
+	pathLength int               // of a directory, so that chains of links cannot build paths too long to open
 
 	parent *node // of the first path the node is written at; set while writing
 	name   string
@@ -41,7 +41,7 @@ type node struct {
 // entry is a name in a directory.
 type entry struct {
 	node *node
-	// layer is the last one that put the entry there or put something below it. A whiteout hides what lower layers put.
+	// layer is the last layer that added the entry or something below it. A whiteout hides entries of lower layers.
 	layer int
 }
 
@@ -83,9 +83,9 @@ func clean(name string) (string, error) {
 	return p, nil
 }
 
-// child returns an entry of a directory, or nil if there is none or it is hidden. Whiteouts only mark a directory. It
-// is here that the entries they hide are removed, and that the mark is passed on to directories below. So a whiteout
-// is a single piece of work, no matter how much it hides.
+// child returns an entry of a directory, or nil if there is none or it is hidden. Whiteouts only mark a directory;
+// child removes the entries that they hide and passes the mark on to subdirectories. So a whiteout costs little, no
+// matter how much it hides.
 func (t *tree) child(dir *node, name string) *entry {
 	t.work++
 	e := dir.children[name]
@@ -108,8 +108,8 @@ func (t *tree) list(dir *node) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return t.child(dir, name) == nil })
 }
 
-// An image may cause this much work, and so much more for each of its entries. Ordinary entries cause about ten. A
-// path of 4,095 bytes through 40 links of the same length causes 80,000.
+// The work that an image may cause: freeWork, and workPerEntry for each of its entries. An ordinary entry causes
+// about ten. A path of 4,095 bytes through 40 links of the same length causes 80,000.
 const (
 	freeWork     = 1 << 20
 	workPerEntry = 64
@@ -150,7 +150,7 @@ func (t *tree) walk(p string, layer int) ([]*entry, error) {
 			if layer < 0 {
 				return nil, fmt.Errorf("%q does not exist", short(name))
 			}
-			// Counted as an entry, since one name of 4,095 bytes may ask for 2,000 directories.
+			// Counted as an entry, since one name of 4,095 bytes may create 2,000 directories.
 			if err := t.countEntry(); err != nil {
 				return nil, err
 			}
@@ -186,8 +186,8 @@ func (t *tree) directory(p string, layer int) (*node, error) {
 	return at[len(at)-1].node, nil
 }
 
-// openDirectory returns the directory for an entry that the layer is about to put there. It marks the directories on
-// the way, so that a whiteout of the same layer, also a later one, leaves them.
+// openDirectory returns the directory to which the layer is about to add an entry. It marks the directories on the
+// path, so that a whiteout of the same layer, even a later one, keeps them.
 func (t *tree) openDirectory(p string, layer int) (*node, error) {
 	at, err := t.walk(p, layer)
 	if err != nil {

@@ -13,8 +13,8 @@ const (
 	opaqueWhiteout = ".wh..opq"
 )
 
-// whiteout hides what lower layers have in the directory: name, or everything. What this layer itself puts there stays,
-// whichever of the two entries comes first.
+// whiteout hides what lower layers have in the directory: name, or everything. What this layer itself adds there
+// stays, whether it comes before or after the whiteout.
 func (t *tree) whiteout(dir, name string, layer int) error {
 	switch {
 	case name == "" || name == "." || name == "..":

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// workOf returns how much work it is to read and to write an image, and how many entries it has.
+// workOf returns how much work it takes to read and write an image, and how many entries it has.
 func workOf(t testing.TB, layers ...Layer) (work, entries int) {
 	t.Helper()
 	img, err := Read(t.Context(), layers, Limits{})
@@ -79,8 +79,8 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// Links that lead up and down through each other give short names long paths. Such an image is refused before it has
-// cost much.
+// Symbolic links that lead up and down through each other give short names long paths. Such an image is rejected
+// before it has cost much.
 func TestZigzagLinksAreRefused(t *testing.T) {
 	items := []item{dir("d")}
 	for i := range maxLinks - 1 {
@@ -212,7 +212,7 @@ func layersOf(data []byte) [][]item {
 	return all
 }
 
-// agrees checks that an image equals the one that slow makes, and returns how much work it is.
+// agrees checks that an image equals slow's result.
 func agrees(t *testing.T, layers [][]item) {
 	t.Helper()
 	var all []Layer

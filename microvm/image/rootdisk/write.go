@@ -14,7 +14,7 @@ import (
 
 const paxXattr = "SCHILY.xattr."
 
-// maxAccounts is the size above which a file is not taken for an account file.
+// maxAccounts is the maximum size of an account file; a larger file is ignored.
 const maxAccounts = 4 << 20
 
 // writer writes the tree as one tar: directories and links first, then the contents of files in the order of the
@@ -61,8 +61,8 @@ func (n *node) header() *tar.Header {
 	return h
 }
 
-// header writes a header. It bounds the length of paths: where links and short names build long ones, the tar could
-// be a thousand times as large as the layers.
+// header writes a header. It bounds the total length of paths: where links and short names add up to long paths, the
+// tar could be a thousand times as large as the layers.
 func (w *writer) header(h *tar.Header) error {
 	if err := w.ctx.Err(); err != nil {
 		return err

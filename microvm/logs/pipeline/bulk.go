@@ -115,8 +115,8 @@ func withoutDots(m map[string]any) map[string]any {
 	return out
 }
 
-// bulkAnswer returns which documents to send again, and how many are refused for good. A document that exists already
-// was sent before.
+// bulkAnswer returns which documents to send again, and how many are refused for good. A document that already exists
+// was accepted earlier.
 func bulkAnswer(body []byte, records int) (again []int, rejected int, why string) {
 	var said struct {
 		Errors bool `json:"errors"`

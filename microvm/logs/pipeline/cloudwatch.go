@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Limits of a request (CloudWatch Logs API reference, PutLogEvents): bytes with 26 for each event, and the time from
-// its first to its last event.
+// Limits of a request (CloudWatch Logs API reference, PutLogEvents): its bytes, with 26 more for each event, and the
+// time from its first to its last event.
 const (
 	maxPutBytes   = 1 << 20
 	eventOverhead = 26
@@ -20,7 +20,7 @@ const (
 type cloudWatch struct {
 	group, stream, prefix, logKey string
 	create                        bool
-	retention                     int // days; 0 = what the group has
+	retention                     int // days; 0 keeps the group's
 }
 
 func (o *Output) cloudWatch(s *section) {
@@ -61,7 +61,7 @@ type putEvent struct {
 	record int // its index
 }
 
-// encode puts the records of each stream into the order of their times, as PutLogEvents wants it.
+// encode orders the records of each stream by time, as PutLogEvents requires.
 func (w *cloudWatch) encode(records []*Record) ([]Delivery, error) {
 	streams := map[string][]putEvent{}
 	var names []string
@@ -116,7 +116,7 @@ func oneRequest(events []putEvent) int {
 	return len(events)
 }
 
-// put returns the request for a stream's events, and what creates the stream if it does not exist.
+// put returns the request for a stream's events, with the calls that create the stream if it does not exist.
 func (w *cloudWatch) put(stream string, events []putEvent) Delivery {
 	call := logsCall("PutLogEvents", map[string]any{
 		"logGroupName": w.group, "logStreamName": stream, "logEvents": events,
@@ -139,7 +139,7 @@ func (w *cloudWatch) put(stream string, events []putEvent) Delivery {
 	return d
 }
 
-// putAnswer counts the events that were too old, too new or expired: they stay refused.
+// putAnswer counts the events that were too old, too new or expired: they would be refused again.
 func putAnswer(body []byte, records int) (again []int, rejected int, why string) {
 	var said struct {
 		Rejected *struct {

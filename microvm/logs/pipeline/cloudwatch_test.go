@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// cloudWatchOf parses an output with keys.
+// cloudWatchOf parses a cloudwatch_logs output with these keys.
 func cloudWatchOf(keys ...string) (*Pipeline, error) {
 	sections, err := fargate.ParseLogging(map[string]string{
 		"output.conf": "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n    " + strings.Join(keys, "\n    ") + "\n",
@@ -60,16 +60,14 @@ func TestRequestsToCloudWatchLogsKeepItsLimits(t *testing.T) {
 
 func TestWhatIsWrongWithAnOutputToCloudWatchLogs(t *testing.T) {
 	for keys, want := range map[string]string{
-		"region r|log_stream_name s":                                    "the key log_group_name is missing",
-		"log_group_name g|log_stream_name s":                            "the key region is missing",
-		"region r|log_group_name g":                                     "one of the keys log_stream_name and log_stream_prefix",
-		"region r|log_group_name g|log_stream_name s|log_stream_prefix": "",
-		"region r|log_group_name g|log_stream_name s|role_arn a":        "the key role_arn is not carried out here",
-		"region r|log_group_name g|log_stream_name s|endpoint e":        "the key endpoint is not carried out here",
-		"region r|log_group_name g|log_stream_name s|metric_namespace n": "the key metric_namespace is not carried " +
-			"out here",
-		"region r|log_group_name g|log_stream_name s|log_group_template t": "the key log_group_template is not carried " +
-			"out here",
+		"region r|log_stream_name s":                                                    "the key log_group_name is missing",
+		"log_group_name g|log_stream_name s":                                            "the key region is missing",
+		"region r|log_group_name g":                                                     "one of the keys log_stream_name and log_stream_prefix",
+		"region r|log_group_name g|log_stream_name s|log_stream_prefix":                 "",
+		"region r|log_group_name g|log_stream_name s|role_arn a":                        "the key role_arn is not supported",
+		"region r|log_group_name g|log_stream_name s|endpoint e":                        "the key endpoint is not supported",
+		"region r|log_group_name g|log_stream_name s|metric_namespace n":                "the key metric_namespace is not supported",
+		"region r|log_group_name g|log_stream_name s|log_group_template t":              "the key log_group_template is not supported",
 		"region r|log_group_name g|log_stream_name s|log_group_class INFREQUENT_ACCESS": "log_group_class is none of standard",
 	} {
 		_, err := cloudWatchOf(strings.Split(keys, "|")...)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// asText returns a value as the filters compare it.
+// asText returns a value as the text that the filters compare.
 func asText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -34,8 +34,8 @@ func (g *rule) matches(r *Record) bool {
 	return ok && g.re.MatchString(asText(v))
 }
 
-// newGrep returns the filter grep, which keeps and drops records by their values. Without Logical_Op, each rule decides
-// alone, in order.
+// newGrep returns the filter grep, which keeps and drops records by their values. Without Logical_Op, each rule
+// applies on its own, in order.
 func newGrep(s *section, _ map[string]*parser) func(*Record) bool {
 	var rules []rule
 	excludes := 0
@@ -59,7 +59,7 @@ func newGrep(s *section, _ map[string]*parser) func(*Record) bool {
 	case len(rules) == 0:
 		s.fail("there is neither Regex nor Exclude")
 	case op != "legacy" && excludes > 0 && excludes < len(rules):
-		s.fail("Logical_Op with both Regex and Exclude")
+		s.fail("Logical_Op cannot be used with both Regex and Exclude")
 	}
 	return func(r *Record) bool {
 		if op == "legacy" {

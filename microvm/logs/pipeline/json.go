@@ -126,24 +126,24 @@ func (o *Output) http(s *section) {
 	e, uri := o.server(s, 80), s.uri("uri", "/")
 	format := s.oneOf("format", "msgpack", "json", "json_lines", "json_stream", "msgpack")
 	if format == "msgpack" {
-		s.fail("Format is missing or msgpack: use json, json_lines or json_stream,")
+		s.fail("Format is missing or msgpack: use json, json_lines or json_stream")
 	}
 	d := newDate(s, "date")
 	e.compress = s.oneOf("compress", "", "", "gzip")
 	tagHeader := s.text("header_tag", "")
 	o.encode = func(records []*Record) (all []Delivery, err error) {
-		groups := [][]*Record{records}
+		groups := []group{{records: records}}
 		if tagHeader != "" {
 			groups = byTag(records)
 		}
-		for _, group := range groups {
-			body, err := encodeJSON(group, format, d)
+		for _, g := range groups {
+			body, err := encodeJSON(g.records, format, d)
 			if err != nil {
 				return nil, err
 			}
-			p := e.post(uri, contentTypes[format], body, len(group))
-			if tagHeader != "" {
-				p.Header.Set(tagHeader, group[0].Tag)
+			p := e.post(uri, contentTypes[format], body, len(g.records))
+			if p.Of = g.of; tagHeader != "" {
+				p.Header.Set(tagHeader, g.records[0].Tag)
 			}
 			all = append(all, p)
 		}
@@ -151,16 +151,22 @@ func (o *Output) http(s *section) {
 	}
 }
 
+// group is some of the records, with their indexes; without them it is all records.
+type group struct {
+	records []*Record
+	of      []int
+}
+
 // byTag groups records by tag, in the order of each tag's first record.
-func byTag(records []*Record) (groups [][]*Record) {
+func byTag(records []*Record) (groups []group) {
 	at := map[string]int{}
-	for _, r := range records {
+	for n, r := range records {
 		i, ok := at[r.Tag]
 		if !ok {
 			i = len(groups)
-			at[r.Tag], groups = i, append(groups, nil)
+			at[r.Tag], groups = i, append(groups, group{})
 		}
-		groups[i] = append(groups[i], r)
+		groups[i].records, groups[i].of = append(groups[i].records, r), append(groups[i].of, n)
 	}
 	return groups
 }

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Annotations by which a pod chooses how its lines are treated, if the filter allows it.
+// Annotations with which a pod selects how its lines are processed, if the filter allows it.
 const (
 	annotationParser  = "fluentbit.io/parser"
 	annotationExclude = "fluentbit.io/exclude"
 )
 
-// newKubernetes returns the filter kubernetes, which adds metadata of the pod, and merges lines that are JSON into
+// newKubernetes returns the filter kubernetes, which adds the pod's metadata, and merges lines that are JSON into
 // their records.
 func newKubernetes(s *section, parsers map[string]*parser) func(*Record) bool {
 	merge, keep, trim := s.on("merge_log", false), s.on("keep_log", true), s.on("merge_log_trim", true)
@@ -26,7 +26,7 @@ func newKubernetes(s *section, parsers map[string]*parser) func(*Record) bool {
 	merger := &parser{}
 	if name := s.text("merge_parser", ""); name != "" {
 		if merger = parsers[name]; merger == nil {
-			s.fail("there is no [PARSER] with the name %s, the Merge_Parser", name)
+			s.fail("Merge_Parser: there is no [PARSER] with the name %s", name)
 		}
 	}
 	return func(r *Record) bool {
@@ -67,7 +67,7 @@ func mergeInto(record, line map[string]any, under string, trim bool) {
 	maps.Copy(record, line)
 }
 
-// fields returns what the filter kubernetes adds about a container.
+// fields returns the metadata of a container that the filter kubernetes adds.
 func (s *Source) fields(labels, annotations bool) map[string]any {
 	f := map[string]any{
 		"pod_name": s.Pod, "namespace_name": s.Namespace, "pod_id": s.UID, "host": s.Node, "pod_ip": s.IP,

@@ -20,7 +20,7 @@ func newRecordModifier(s *section, _ map[string]*parser) func(*Record) bool {
 	remove := s.all("remove_key")
 	allow := slices.Concat(s.all("allowlist_key"), s.all("whitelist_key"))
 	if len(remove) > 0 && len(allow) > 0 {
-		s.fail("Remove_key and Allowlist_key together")
+		s.fail("Remove_key and Allowlist_key cannot be used together")
 	}
 	return func(r *Record) bool {
 		for _, key := range remove {
@@ -135,7 +135,7 @@ func newCondition(s *section, words []string) func(map[string]any) bool {
 		"key_value_does_not_match": func(v any, ok bool) bool { return ok && !re.MatchString(asText(v)) },
 	}[kind]
 	if holds == nil {
-		s.fail("the Condition %s is not carried out here, a key", words[0])
+		s.fail("Condition %s is not supported", words[0])
 	}
 	return func(f map[string]any) bool {
 		v, ok := f[key]
@@ -151,7 +151,7 @@ func newNest(s *section, _ map[string]*parser) func(*Record) bool {
 	named := func(key string) string { return add + strings.TrimPrefix(key, cut) }
 	if operation == "lift" {
 		if from == "" {
-			s.fail("Nested_under is missing, a key")
+			s.fail("Nested_under is missing")
 		}
 		return func(r *Record) bool {
 			if m, ok := r.Fields[from].(map[string]any); ok {
@@ -164,7 +164,7 @@ func newNest(s *section, _ map[string]*parser) func(*Record) bool {
 		}
 	}
 	if under == "" || len(wildcards) == 0 {
-		s.fail("Nest_under or Wildcard is missing, a key")
+		s.fail("Nest_under or Wildcard is missing")
 	}
 	return func(r *Record) bool {
 		into := map[string]any{}

@@ -20,7 +20,7 @@ type Output struct {
 	ID string
 	// To is the destination, without parts that may be secret.
 	To string
-	// Retries is how often a delivery is tried again before it is given up; -1 as long as it is stored.
+	// Retries is how often a delivery is retried before its records are dropped; -1 means as long as they are stored.
 	Retries int
 	// Insecure skips the verification of the server's certificate.
 	Insecure bool
@@ -30,7 +30,7 @@ type Output struct {
 	answer func(body []byte, records int) (again []int, rejected int, why string)
 }
 
-// Delivery is a request to send, with File data to append to a file, or with Call a call of AWS.
+// Delivery is a request to send or, with File, data to append to a file or, with Call, a call of an AWS API.
 type Delivery struct {
 	URL    string
 	Header http.Header
@@ -39,11 +39,12 @@ type Delivery struct {
 	Records int
 	File    string // relative, with slashes, and never outside
 
-	// Call is sent to AWS instead; if what it writes to does not exist, Create makes that first. Of are the indexes of
-	// its records.
+	// Of are the indexes of its records; nil means all. Set it where records may be encoded to several deliveries.
+	Of []int
+
+	// Call is sent to AWS instead. If its target does not exist, the calls in Create create it first.
 	Call   *Call
 	Create []Call
-	Of     []int
 }
 
 // Matches reports whether records with a tag go to the output.
@@ -80,7 +81,7 @@ func newOutput(s *section) (*Output, error) {
 	if configure := outputs[o.Name]; configure != nil {
 		configure(o, s)
 	} else {
-		s.fail("nothing is known here")
+		s.fail("this output plugin is not supported")
 	}
 	return o, s.rest()
 }
@@ -112,7 +113,7 @@ type endpoint struct {
 func (o *Output) server(s *section, defaultPort int) endpoint {
 	host := s.text("host", "127.0.0.1")
 	if host == "" || strings.ContainsAny(host, "/@? ") {
-		s.fail("Host is no name or address, a key")
+		s.fail("Host is not a host name or address")
 	}
 	scheme := "http"
 	if s.on("tls", false) {
@@ -150,7 +151,7 @@ func (e endpoint) post(path, kind string, body []byte, records int) Delivery {
 func (s *section) uri(key, otherwise string) string {
 	uri := s.text(key, otherwise)
 	if !strings.HasPrefix(uri, "/") || strings.ContainsAny(uri, " \t") {
-		s.fail("%s does not begin with a slash, or has spaces,", key)
+		s.fail("%s does not begin with a slash, or has spaces", key)
 	}
 	return uri
 }
@@ -177,8 +178,8 @@ const StdoutFile = "stdout.log"
 
 var newline = []byte("\n")
 
-// file configures an output to files below a directory of the router: whoever may write the ConfigMap must not write
-// elsewhere on the host.
+// file configures an output to files below a directory of the router: a user who may write the ConfigMap must not be
+// able to write elsewhere on the host.
 func (o *Output) file(s *section) {
 	format := s.oneOf("format", "out_file", "out_file", "plain")
 	dir, name := s.text("path", ""), s.text("file", "")
@@ -187,7 +188,7 @@ func (o *Output) file(s *section) {
 	o.encode = func(records []*Record) ([]Delivery, error) {
 		var all []Delivery
 		at := map[string]int{}
-		for _, r := range records {
+		for n, r := range records {
 			to := inside(dir, name)
 			if name == "" {
 				to = inside(dir, r.Tag)
@@ -204,13 +205,13 @@ func (o *Output) file(s *section) {
 				i = len(all)
 				at[to], all = i, append(all, Delivery{File: to})
 			}
-			all[i].Body = append(append(all[i].Body, line...), '\n')
+			all[i].Body, all[i].Of = append(append(all[i].Body, line...), '\n'), append(all[i].Of, n)
 		}
 		return all, nil
 	}
 }
 
-// inside returns a path that never leads outside.
+// inside returns a path below the directory "files", whatever dir and name are.
 func inside(dir, name string) string {
 	return path.Join("files", strings.TrimPrefix(path.Clean("/"+dir+"/"+name), "/"))
 }

@@ -108,21 +108,23 @@ func typed(text, kind string) any {
 	return text
 }
 
-// newParserFilter returns the filter parser, which replaces a record by the parsed content of one of its fields.
+// newParserFilter returns the filter parser, which replaces a record with the parsed content of one of its fields.
 func newParserFilter(s *section, parsers map[string]*parser) func(*Record) bool {
 	key, err := newAccessor(s.text("key_name", ""))
-	if err != nil || key[0] == "" {
-		s.fail("Key_Name is missing, or %v,", err)
+	if err != nil {
+		s.fail("Key_Name: %v", err)
+	} else if key[0] == "" {
+		s.fail("Key_Name is missing")
 	}
 	var chosen []*parser
 	for _, name := range s.all("parser") {
 		if parsers[name] == nil {
-			s.fail("there is no [PARSER] with the name %s, the Parser", name)
+			s.fail("Parser: there is no [PARSER] with the name %s", name)
 		}
 		chosen = append(chosen, parsers[name])
 	}
 	if len(chosen) == 0 {
-		s.fail("Parser is missing, the key")
+		s.fail("Parser is missing")
 	}
 	preserve, reserve := s.on("preserve_key", false), s.on("reserve_data", false)
 	return func(r *Record) bool {

@@ -22,7 +22,7 @@ type Source struct {
 	Labels, Annotations           map[string]string
 }
 
-// Tag returns the tag of the container's records, which names the file they would be in on a node of Fargate.
+// Tag returns the tag of the container's records, which contains the name that its log file would have on Fargate.
 func (s *Source) Tag() string {
 	id := sha256.Sum256([]byte(s.UID + "/" + s.Container))
 	return fmt.Sprintf("kube.var.log.containers.%s_%s_%s-%x.log", s.Pod, s.Namespace, s.Container, id)
@@ -84,14 +84,14 @@ func New(sections []fargate.LogSection, able fargate.Abilities) (*Pipeline, erro
 		}
 	}
 	if len(p.Outputs) == 0 {
-		return nil, fmt.Errorf("output plugin %s needs AWS, which is not there; use file, stdout, http, loki, es or "+
+		return nil, fmt.Errorf("output plugin %s needs AWS and is not supported here; use file, stdout, http, loki, es or "+
 			"opensearch", strings.Join(p.Elsewhere, " and "))
 	}
 	return p, nil
 }
 
-// Line returns the record of a line as a node stores it, "TIME STREAM F|P TEXT", after all filters; nil if a filter
-// drops it.
+// Line returns the record of a line that is formatted as a node stores it, "TIME STREAM F|P TEXT", after all filters;
+// nil if a filter drops it.
 func (p *Pipeline) Line(from *Source, at time.Time, stored string) *Record {
 	r := &Record{Time: at, Tag: from.Tag(), Source: from, Fields: map[string]any{"log": stored}}
 	for _, f := range p.filters {
@@ -130,7 +130,7 @@ func newFilter(s *section, parsers map[string]*parser) (func(*Record) bool, erro
 	name := strings.ToLower(s.Value("name"))
 	newFilter := filters[name]
 	if newFilter == nil {
-		return nil, fmt.Errorf("%s line %d: filter %s is not carried out here; use grep, parser, record_modifier, modify, "+
+		return nil, fmt.Errorf("%s line %d: filter %s is not supported; use grep, parser, record_modifier, modify, "+
 			"nest and kubernetes", s.File, s.Line, name)
 	}
 	apply := newFilter(s, parsers)
@@ -143,9 +143,9 @@ var filters = map[string]func(*section, map[string]*parser) func(*Record) bool{
 	"kubernetes": newKubernetes,
 }
 
-// State returns whether and how the logs of a profile's pods are routed. namespace and configMap are aws-observability
-// and its aws-logging, nil if they do not exist. A section that EKS accepts and that is not supported here disables
-// logging altogether: a filter that is left out might have removed secrets.
+// State returns whether and how the logs of a profile's pods are routed. namespace and configMap are
+// aws-observability and its aws-logging, nil if they do not exist. A section that EKS accepts but that is not
+// supported here disables logging altogether: a filter that is left out might have removed secrets.
 func State(spec *v1alpha1.FargateProfileSpec, namespace *corev1.Namespace, configMap *corev1.ConfigMap,
 	able fargate.Abilities,
 ) (fargate.LogState, *Pipeline) {

@@ -36,7 +36,7 @@ func compile(t *testing.T, data map[string]string) (*Pipeline, error) {
 	return New(sections, fargate.Abilities{})
 }
 
-// through is the record of a line, as JSON; "" if it is dropped.
+// through returns the record of a line as JSON, "" if it is dropped.
 func through(t *testing.T, p *Pipeline, text string) string {
 	t.Helper()
 	r := p.Line(from, at, at.Format("2006-01-02T15:04:05.000000000Z07:00")+" stdout F "+text)
@@ -164,7 +164,7 @@ func TestAPodMayKeepItsLinesToItself(t *testing.T) {
 	}
 }
 
-// Unsupported sections are reported with their place, and without values that may be secret.
+// Unsupported sections are reported with their location, and without values that may be secret.
 func TestWhatCannotBeCarriedOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		data map[string]string
@@ -172,10 +172,10 @@ func TestWhatCannotBeCarriedOut(t *testing.T) {
 	}{
 		"a filter that is not here": {
 			map[string]string{"filters.conf": filterOf("Name throttle", "Match *")},
-			"filters.conf line 1: filter throttle is not carried out here",
+			"filters.conf line 1: filter throttle is not supported",
 		},
 		"a key that is not known": {map[string]string{"filters.conf": filterOf("Name grep", "Match *",
-			"Regex log x", "Colour s3cret")}, "filters.conf line 1: the key colour is not carried out here of grep"},
+			"Regex log x", "Colour s3cret")}, "filters.conf line 1: grep: the key colour is not supported"},
 		"an expression of another kind": {map[string]string{"filters.conf": filterOf("Name grep", "Match *",
 			"Regex log (?=x)")}, "is not a regular expression of the RE2 kind"},
 		"a parser that is missing": {
@@ -184,17 +184,17 @@ func TestWhatCannotBeCarriedOut(t *testing.T) {
 		},
 		"a format of parsers": {
 			map[string]string{"parsers.conf": "[PARSER]\n    Name l\n    Format ltsv\n"},
-			"parsers.conf line 1: format is none of json, regex",
+			"parsers.conf line 1: l: format is none of json, regex",
 		},
 		"a time that is not known": {map[string]string{"parsers.conf": "[PARSER]\n    Name l\n    Format json\n    Time_Key t\n    Time_Format %s\n"}, "%s is not known"},
 		"msgpack":                  {map[string]string{"output.conf": "[OUTPUT]\n    Name http\n    Match *\n    HTTP_User u\n    HTTP_Passwd s3cret\n"}, "use json, json_lines or json_stream"},
 		"a port":                   {map[string]string{"output.conf": "[OUTPUT]\n    Name loki\n    Match *\n    Port 70000\n    Bearer_Token s3cret\n"}, "port is not a number from 1 to 65535"},
-		"a host with a password":   {map[string]string{"output.conf": "[OUTPUT]\n    Name es\n    Match *\n    Host me:s3cret@there/x\n"}, "Host is no name or address"},
+		"a host with a password":   {map[string]string{"output.conf": "[OUTPUT]\n    Name es\n    Match *\n    Host me:s3cret@there/x\n"}, "Host is not a host name or address"},
 		"AWS alone": {
 			map[string]string{"output.conf": "[OUTPUT]\n    Name firehose\n    Match *\n"},
 			"output plugin firehose needs AWS",
 		},
-		"a file of the machine's": {map[string]string{"output.conf": "[OUTPUT]\n    Name loki\n    Match *\n    tls On\n    tls.key_passwd s3cret\n"}, "the key tls.key_passwd is not carried out here"},
+		"a file of the machine's": {map[string]string{"output.conf": "[OUTPUT]\n    Name loki\n    Match *\n    tls On\n    tls.key_passwd s3cret\n"}, "the key tls.key_passwd is not supported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := compile(t, c.data)

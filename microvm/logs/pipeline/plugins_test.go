@@ -7,16 +7,16 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// plugin is one of Fluent Bit's, with the options that its manual documents (Fluent Bit manual 4.0, Data Pipeline), as
-// far as they are no common options of all outputs.
+// plugin is a plugin of Fluent Bit, with the options that its manual documents (Fluent Bit manual 4.0, Data
+// Pipeline), apart from those common to all outputs.
 type plugin struct {
-	base    string // lines that it needs anyway
-	options string // that are carried out, or accepted since they change nothing here: "KEY VALUE", one a line
-	refused string // that are refused by name; on Fargate too, if marked with !
-	absent  bool   // the plugin is refused whatever its options are
+	base    string // lines that it always needs
+	options string // options that are implemented, or accepted since they change nothing here: "KEY VALUE", one per line
+	refused string // options that are rejected by name; on Fargate too, if marked with !
+	absent  bool   // the plugin is rejected whatever its options are
 }
 
-// The filters that Fargate accepts (EKS User Guide, fargate-logging).
+// filterPlugins are the filters that Fargate accepts (EKS User Guide, fargate-logging).
 var filterPlugins = map[string]plugin{
 	"grep": {base: "Regex log x", options: "Exclude log x\nLogical_Op and"},
 	"parser": {
@@ -44,7 +44,7 @@ var filterPlugins = map[string]plugin{
 	"rewrite_tag": {absent: true},
 }
 
-// Formats of parsers, and their options.
+// parserPlugins are the formats of parsers, and their options.
 var parserPlugins = map[string]plugin{
 	"json": {
 		options: "Time_Key t\nTime_Keep On\nTypes a:integer",
@@ -57,7 +57,7 @@ var parserPlugins = map[string]plugin{
 	"logfmt": {absent: true},
 }
 
-// The outputs that Fargate accepts, and those that Nodeless adds.
+// outputPlugins are the outputs that Fargate accepts, and those that Nodeless adds.
 var outputPlugins = map[string]plugin{
 	"cloudwatch_logs": {
 		base: "region r\nlog_group_name g\nlog_stream_prefix p",
@@ -101,9 +101,9 @@ func TestWhichPluginsAndOptionsOfFluentBitAreCarriedOut(t *testing.T) {
 		plugins                       map[string]plugin
 		refusal                       string // of a plugin
 	}{
-		{"filters.conf", "FILTER", "Name", "Match *", filterPlugins, " is not carried out here; use "},
+		{"filters.conf", "FILTER", "Name", "Match *", filterPlugins, " is not supported; use "},
 		{"parsers.conf", "PARSER", "Format", "Name p", parserPlugins, "format is none of json, regex"},
-		{"output.conf", "OUTPUT", "Name", "Match *", outputPlugins, " needs AWS, which is not there"},
+		{"output.conf", "OUTPUT", "Name", "Match *", outputPlugins, " needs AWS and is not supported here"},
 	} {
 		for name, p := range kind.plugins {
 			compiled := func(option string) error {
@@ -142,7 +142,7 @@ func TestWhichPluginsAndOptionsOfFluentBitAreCarriedOut(t *testing.T) {
 				case err == nil:
 					t.Errorf("%s %s takes %s", kind.section, name, option)
 				case !strings.Contains(strings.ToLower(err.Error()), key),
-					!byFargate && !strings.Contains(err.Error(), "is not carried out here"):
+					!byFargate && !strings.HasSuffix(err.Error(), " is not supported"):
 					t.Errorf("%s %s, %s: %v", kind.section, name, option, err)
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
-// section is a section that remembers which of its keys were read: a key that nothing reads is a mistake. Reading keeps
-// the first error, which rest returns.
+// section is a section that records which of its keys were read: a key that nothing reads is a mistake. The methods
+// that read keys keep the first error, which rest returns.
 type section struct {
 	*fargate.LogSection
 	asked map[string]bool
@@ -22,18 +22,18 @@ func newSection(s *fargate.LogSection) *section {
 	return &section{LogSection: s, asked: map[string]bool{"name": true, "match": true, "alias": true, "log_level": true}}
 }
 
-// fail keeps an error, unless there is one.
+// fail keeps an error, unless there is one already.
 func (s *section) fail(format string, args ...any) {
 	if s.err == nil {
-		s.err = fmt.Errorf("%s line %d: %s of %s", s.File, s.Line, fmt.Sprintf(format, args...), s.Value("name"))
+		s.err = fmt.Errorf("%s line %d: %s: %s", s.File, s.Line, s.Value("name"), fmt.Sprintf(format, args...))
 	}
 }
 
-// rest returns the first error; a key that nothing has read is one.
+// rest returns the first error. A key that nothing has read is an error.
 func (s *section) rest() error {
 	for _, e := range s.Entries {
 		if !s.asked[e.Key] && !strings.HasPrefix(e.Key, "net.") && !strings.HasPrefix(e.Key, "storage.") {
-			s.fail("the key %s is not carried out here", e.Key)
+			s.fail("the key %s is not supported", e.Key)
 		}
 	}
 	return s.err
@@ -68,7 +68,7 @@ func list(text string) (parts []string) {
 	return parts
 }
 
-// on returns the value of a switch.
+// on returns the value of a boolean key, or a default.
 func (s *section) on(key string, otherwise bool) bool {
 	switch strings.ToLower(s.text(key, "")) {
 	case "":

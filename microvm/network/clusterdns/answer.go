@@ -9,7 +9,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// ttl is the lifetime of all answers in seconds, as with CoreDNS. Services change, and their clients are near.
+// ttl is the lifetime of all answers in seconds, as in CoreDNS: Services change, and their clients are near.
 const ttl = 5
 
 // Answer is the answer to a question.
@@ -17,9 +17,9 @@ type Answer struct {
 	Code    int // such as dns.RcodeSuccess
 	Records []dns.RR
 	Extra   []dns.RR // the addresses of the targets in Records
-	// NoData is set if the name exists but has no such records. A SOA record says for how long that may be cached.
+	// NoData is set if the name has no such records. A SOA record then says how long that may be cached.
 	NoData bool
-	// Follow is the canonical name, to be resolved next, if the question was for an alias.
+	// Follow is the canonical name to resolve next, if the question was for an alias.
 	Follow string
 }
 
@@ -40,7 +40,7 @@ func (z Zone) Answer(s *services.Snapshot, q dns.Question) (a Answer, ok bool) {
 	}
 	for _, r := range z.records(q.Name, f) {
 		kind := r.Header().Rrtype
-		// For ANY, a server may choose what to return: RFC 8482.
+		// For ANY, a server may choose what to return (RFC 8482).
 		if kind == q.Qtype || q.Qtype == dns.TypeANY && (kind == dns.TypeA || kind == dns.TypeAAAA) {
 			a.Records = append(a.Records, r)
 		}

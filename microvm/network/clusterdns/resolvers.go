@@ -14,18 +14,18 @@ import (
 // Resolvers are the instance's own name servers.
 type Resolvers struct {
 	file  string       // a resolv.conf(5)
-	own   []netip.Addr // our addresses, which must not be asked
+	own   []netip.Addr // the instance's own addresses, which must not be queried
 	port  string       // 53 except in tests
 	slots chan struct{}
 }
 
-// maxQueries is the number of queries that may be open at a time; queryTimeout is the time for one server to answer.
+// maxQueries is the number of concurrent queries; queryTimeout is the time for one server to answer.
 const (
 	maxQueries   = 512
 	queryTimeout = 2 * time.Second
 )
 
-// NewResolvers returns the name servers in a file, read for each query, without those at own addresses.
+// NewResolvers returns the name servers in a file, which is read for each query, except those at own addresses.
 func NewResolvers(file string, own ...netip.Addr) *Resolvers {
 	return &Resolvers{file: file, own: own, port: "53", slots: make(chan struct{}, maxQueries)}
 }
@@ -35,7 +35,7 @@ var (
 	errBusy     = errors.New("too many queries are open")
 )
 
-// Ask forwards a query to one server after the other, and returns the first answer unchanged.
+// Ask forwards a query to one server after another, and returns the first answer unchanged.
 func (r *Resolvers) Ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns.Msg, error) {
 	select {
 	case r.slots <- struct{}{}:
@@ -50,7 +50,7 @@ func (r *Resolvers) Ask(ctx context.Context, query *dns.Msg, overTCP bool) (*dns
 	failed := errNoServer
 	for _, server := range r.Servers() {
 		forwarded := query.Copy()
-		forwarded.Id = dns.Id() // not the client's, which a forger of answers could have chosen
+		forwarded.Id = dns.Id() // not the client's, which someone forging answers could have chosen
 		answer, err := exchange(ctx, &c, forwarded, server)
 		if err != nil {
 			failed = err

@@ -14,8 +14,8 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// maxUDPSize is the largest answer over UDP to a client that accepts such answers: it passes any network (DNS flag day
-// 2020).
+// maxUDPSize is the maximum size of an answer over UDP to a client that supports EDNS: such answers fit through any
+// network (DNS flag day 2020).
 const maxUDPSize = 1232
 
 // maxAliases is the number of aliases that one answer follows.
@@ -30,7 +30,7 @@ type Server struct {
 	tcp      net.Listener
 }
 
-// Listen listens at port 53 of an address or, if that is taken, at any free port. The caller calls Run or Close.
+// Listen listens at port 53 of an address or, if that is taken, at a free port. The caller calls Run or Close.
 func Listen(ctx context.Context, at netip.Addr, zone Zone, snapshot func() *services.Snapshot, others *Resolvers,
 ) (s *Server, err error) {
 	for _, port := range []uint16{53, 0, 0, 0} { // a port that is free for UDP may be taken for TCP
@@ -57,10 +57,10 @@ func ListenAt(ctx context.Context, at netip.AddrPort, zone Zone, snapshot func()
 	return &Server{zone: zone, services: snapshot, others: others, udp: udp, tcp: tcp}, nil
 }
 
-// At returns where it listens.
+// At returns the address and port at which the server listens.
 func (s *Server) At() netip.AddrPort { return s.udp.LocalAddr().(*net.UDPAddr).AddrPort() }
 
-// Close stops listening, for when Run is not called.
+// Close stops listening. It is for servers that are not Run.
 func (s *Server) Close() error { return errors.Join(s.udp.Close(), s.tcp.Close()) }
 
 // Run answers until ctx is done.
@@ -109,7 +109,7 @@ func (s *Server) serve(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) {
 		}
 	}
 	reply.Truncate(size)
-	_ = w.WriteMsg(reply) // a client that is still there asks again
+	_ = w.WriteMsg(reply) // a client that gets no answer retries
 }
 
 // reply answers a message.
@@ -148,7 +148,7 @@ func (s *Server) reply(ctx context.Context, r *dns.Msg, overTCP bool) *dns.Msg {
 	return reply
 }
 
-// follow adds the answer for the name with which a ends.
+// follow resolves the name to which a leads, and appends the result to a.
 func (s *Server) follow(ctx context.Context, a Answer, kind uint16, overTCP bool) Answer {
 	next, ours := s.zone.Answer(s.services(), dns.Question{Name: a.Follow, Qtype: kind, Qclass: dns.ClassINET})
 	if !ours {

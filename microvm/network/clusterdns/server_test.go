@@ -117,7 +117,7 @@ func TestOwnAndOthersNamesOverTheWire(t *testing.T) {
 	}
 }
 
-// A thousand endpoints fit no datagram: the client gets a truncated answer, and all of them over TCP.
+// A thousand endpoints do not fit into a datagram: the client gets a truncated response, and all of them over TCP.
 func TestManyEndpoints(t *testing.T) {
 	text := "kind: Service\nmetadata: {namespace: a, name: many}\nspec: {clusterIP: None, ports: [{port: 1}]}\n"
 	for i := range 10 {

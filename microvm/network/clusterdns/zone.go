@@ -1,5 +1,6 @@
-// Package clusterdns is the cluster's DNS: it answers for Services, their endpoints and pods by the specification
-// "Kubernetes DNS-Based Service Discovery", and forwards all other queries to the instance's own name servers.
+// Package clusterdns is the cluster's DNS: it answers for Services, their endpoints and pods according to the
+// specification "Kubernetes DNS-Based Service Discovery", and forwards all other queries to the instance's own name
+// servers.
 package clusterdns
 
 import (
@@ -10,23 +11,23 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Version is the version of the specification, which the name dns-version of the zone returns.
+// Version is the version of the specification, which the zone's name dns-version returns.
 const Version = "1.1.0"
 
 // Zone is the zone of a cluster.
 type Zone struct {
 	// Domain ends with a dot: "cluster.local.".
 	Domain string
-	// Ranges are addresses for whose names no other server is authoritative.
+	// Ranges are addresses for whose reverse names no other server is authoritative.
 	Ranges []netip.Prefix
 }
 
-// found is what a name stands for.
+// found is what a lookup of a name finds.
 type found struct {
 	exists    bool
 	addresses []netip.Addr
 	ports     []target
-	alias     string // the canonical name; "" if the name is none's alias
+	alias     string // the canonical name, if the name is an alias
 	names     []string
 	text      string
 	apex      bool
@@ -39,7 +40,7 @@ type target struct {
 	addresses []netip.Addr
 }
 
-// find looks up a name in lower case that ends with a dot. ok is false if the name does not belong to the zone.
+// find looks up a lower-case name that ends with a dot. ok is false if the name does not belong to the zone.
 func (z Zone) find(s *services.Snapshot, name string) (f found, ok bool) {
 	if address, ok := reverse(name); ok {
 		return z.findAddress(s, address)
@@ -168,7 +169,7 @@ func (z Zone) nameOf(s *services.Service) string {
 	return s.Name.Name + "." + s.Namespace + ".svc." + z.Domain
 }
 
-// findPod maps a-b-c-d.namespace.pod to a.b.c.d, whether or not there is such a pod.
+// findPod maps a-b-c-d.namespace.pod to a.b.c.d, whether or not such a pod exists.
 func findPod(labels []string) found {
 	if len(labels) != 2 {
 		return found{exists: len(labels) < 2}

@@ -150,14 +150,14 @@ func TestAnswers(t *testing.T) {
 		},
 		{"4.0.29.172.in-addr.arpa.", dns.TypePTR, "4.0.29.172.in-addr.arpa. PTR db-0.db.shop.svc.cluster.local."},
 		{"empty.shop.svc.cluster.local.", dns.TypeA, "nothing of the kind"},
-		// An alias.
+		// An ExternalName Service.
 		{"out.shop.svc.cluster.local.", dns.TypeA, "out.shop.svc.cluster.local. CNAME db.example.com."},
 		{"x.out.shop.svc.cluster.local.", dns.TypeA, "no such name"},
 		// Pods.
 		{"172-29-0-4.shop.pod.cluster.local.", dns.TypeA, "172-29-0-4.shop.pod.cluster.local. A 172.29.0.4"},
 		{"fd00--4.shop.pod.cluster.local.", dns.TypeAAAA, "fd00--4.shop.pod.cluster.local. AAAA fd00::4"},
 		{"a-b-c-d.shop.pod.cluster.local.", dns.TypeA, "no such name"},
-		// Names that do not exist, and names between others.
+		// Names that do not exist, and empty non-terminals.
 		{"none.shop.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"web.none.svc.cluster.local.", dns.TypeA, "no such name"},
 		{"a.b.c.web.shop.svc.cluster.local.", dns.TypeA, "no such name"},

@@ -1,6 +1,6 @@
-// Package netlab gives tests a network of their own: a test runs in a network namespace, to which other machines,
-// processes in namespaces of their own, are connected. Sockets, routes and the firewall are the kernel's. Without root
-// and the ip command, such tests are skipped.
+// Package netlab gives each test its own network: the test runs in a network namespace, to which other machines are
+// connected, each a process in its own namespace. Sockets, routes and the firewall are the kernel's. Without root and
+// the ip command, such tests are skipped.
 //
 //	func TestMain(m *testing.M) { netlab.Main(); os.Exit(m.Run()) }
 //
@@ -31,8 +31,8 @@ const (
 	machineMark = "NETLAB_MACHINE"
 )
 
-// Inside runs the calling test again in a namespace of its own, and reports whether this is that run. The outer run
-// fails or is skipped like the inner one.
+// Inside runs the calling test again in its own namespace, and reports whether this is that run. The outer run fails
+// or is skipped like the inner one.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideMark) == t.Name() {
@@ -64,7 +64,7 @@ func Inside(t *testing.T) bool {
 	return false
 }
 
-// settle makes the new namespace usable: it mounts its /sys and sets the loopback interface up.
+// settle makes the new namespace usable: it mounts its /sys and brings the loopback interface up.
 func settle(t *testing.T) {
 	t.Helper()
 	for _, m := range []struct {
@@ -86,7 +86,7 @@ func IP(t *testing.T, args ...string) {
 	}
 }
 
-// Machine is a process in a namespace of its own.
+// Machine is a process in its own network namespace.
 type Machine struct {
 	Name string
 	cmd  *exec.Cmd
@@ -110,7 +110,7 @@ func New(t *testing.T, name, link string) *Machine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = in.Close() // ends it
+		_ = in.Close() // ends the process
 		_ = m.cmd.Wait()
 	})
 	m.in, m.out = json.NewEncoder(in), json.NewDecoder(out)
@@ -129,7 +129,7 @@ func (m *Machine) IP(t *testing.T, args ...string) {
 	}
 }
 
-// Main runs a machine in a process that was started as one, and returns at once in any other.
+// Main runs a machine if the process was started as one. Otherwise it returns at once.
 func Main() {
 	if os.Getenv(machineMark) == "" {
 		return
@@ -155,8 +155,8 @@ func Main() {
 	}
 }
 
-// Routed starts a machine that is connected like a microVM (sandbox.Bridge): by a link of its own, whose end in the
-// test's namespace has the gateway's address; everything but itself is behind the gateway.
+// Routed starts a machine that is connected like a microVM (sandbox.Bridge): by its own link, whose end in the test's
+// namespace has the gateway's address. All other addresses are behind the gateway.
 func Routed(t *testing.T, name, link, gateway, address string) *Machine {
 	t.Helper()
 	m := New(t, name, link)

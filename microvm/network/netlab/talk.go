@@ -33,7 +33,8 @@ func (m *Machine) Call(do string, args ...string) (string, error) {
 	return a.Text, nil
 }
 
-// Listen makes the machine answer at an address, over "tcp" or "udp", with its name and the client's address.
+// Listen makes the machine listen at an address, over "tcp" or "udp", and answer with its name and the client's
+// address.
 func (m *Machine) Listen(t *testing.T, network, address string) {
 	t.Helper()
 	if _, err := m.Call("listen", m.Name, network, address); err != nil {
@@ -46,7 +47,7 @@ func (m *Machine) Ask(network, address string) (string, error) {
 	return m.Call("ask", network, address)
 }
 
-// handlers are what Call can run.
+// handlers are the functions that Call can run, by name.
 var handlers = map[string]func(args []string) (string, error){
 	"ip": func(args []string) (string, error) {
 		out, err := exec.Command("ip", args...).CombinedOutput()
@@ -100,7 +101,7 @@ func listen(name, network, address string) error {
 	return nil
 }
 
-// timeout of an answer; a refusal comes at once.
+// timeout limits the wait for an answer; a refusal is immediate.
 const timeout = 10 * time.Second
 
 // Ask connects from the test's own namespace to an address and returns the answer.
@@ -123,7 +124,7 @@ func Ask(network, address string) (string, error) {
 	return string(b), err
 }
 
-// ears are the open sockets, by address.
+// ears are the open UDP sockets, by address.
 var ears = map[string]net.PacketConn{}
 
 // hear opens a UDP socket at an address (args[0]).
@@ -132,7 +133,7 @@ func hear(args []string) (_ string, err error) {
 	return "", err
 }
 
-// heard returns the next packet that arrived at an address (args[0]).
+// heard returns the next packet that arrives at an address (args[0]).
 func heard(args []string) (string, error) {
 	b := make([]byte, 256)
 	_ = ears[args[0]].SetReadDeadline(time.Now().Add(time.Minute))

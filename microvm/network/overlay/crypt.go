@@ -15,7 +15,7 @@ import (
 	"golang.zx2c4.com/wireguard/wgctrl/wgtypes"
 )
 
-// crypt encrypts what is sent by an interface and decrypts what arrives for it.
+// crypt encrypts the packets that an interface sends and decrypts those that arrive for it.
 type crypt interface {
 	configure(wgtypes.Config) error
 	peers() ([]Key, error)
@@ -35,7 +35,7 @@ func createLink(name string) error {
 	})
 }
 
-// newCrypt begins to encrypt for an interface that createLink created.
+// newCrypt starts encrypting for an interface that createLink created.
 func newCrypt(link netlink.Link, mtu int) (crypt, error) {
 	name := link.Attrs().Name
 	if link.Type() == (&netlink.Wireguard{}).Type() {
@@ -46,7 +46,7 @@ func newCrypt(link netlink.Link, mtu int) (crypt, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet := &device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf} // what matters is returned
+	quiet := &device.Logger{Verbosef: device.DiscardLogf, Errorf: device.DiscardLogf} // relevant errors are returned
 	return processCrypt{device.NewDevice(packets, conn.NewDefaultBind(), quiet)}, nil
 }
 
@@ -73,7 +73,7 @@ func (k kernelCrypt) peers() (keys []Key, err error) {
 // processCrypt is WireGuard in this process.
 type processCrypt struct{ device *device.Device }
 
-// configure writes the device's configuration protocol (https://www.wireguard.com/xplatform/).
+// configure speaks the device's configuration protocol (https://www.wireguard.com/xplatform/).
 func (p processCrypt) configure(c wgtypes.Config) error {
 	var b strings.Builder
 	if c.PrivateKey != nil {

@@ -18,9 +18,9 @@ type Key = wgtypes.Key
 // ParseKey reads a key in base64, as Key.String writes it.
 func ParseKey(text string) (Key, error) { return wgtypes.ParseKey(text) }
 
-// LoadKey returns the private key in a host's state directory, a new one if there is none. The keys that encrypt
-// packets are others, which WireGuard agrees upon every two minutes; whoever removes the file gives the host a new key
-// of its own at its next start.
+// LoadKey returns the private key in a host's state directory, and creates one if there is none. Packets are
+// encrypted with other keys, which WireGuard negotiates every two minutes. To give the host a new key at its next
+// start, remove the file.
 func LoadKey(dir string) (Key, error) {
 	file := filepath.Join(dir, "overlay.key")
 	text, err := os.ReadFile(file)

@@ -1,11 +1,12 @@
 // Package overlay carries packets between the pods of microVM hosts on several instances, encrypted and authenticated:
 // a WireGuard interface (https://www.wireguard.com/papers/wireguard.pdf) with a route for each peer. It needs root.
 //
-// Where the kernel has WireGuard, the interface goes on without this process. Elsewhere this process encrypts: the
-// interface and its routes stay without it, and what is sent there is lost until the next process takes it over.
+// If the kernel has WireGuard, the interface works on without this process. Otherwise this process encrypts: without
+// it the interface and its routes remain, but packets sent there are lost until the next process takes the interface
+// over.
 //
-// A packet from a peer is accepted only with its key and from the addresses of its pods. Each host's own address in the
-// tunnel is the first one of its pods.
+// A packet from a peer is accepted only with the peer's key and from the addresses of its pods. Each host's own
+// address in the tunnel is the first one of its pods' range.
 package overlay
 
 import (
@@ -26,13 +27,13 @@ import (
 // and its authentication tag.
 const Overhead = 20 + 8 + 16 + 16
 
-// Port is the UDP port on which hosts usually receive each other's packets.
+// Port is the default UDP port on which hosts receive each other's packets.
 const Port = 8476
 
 // Config of the interface.
 type Config struct {
 	Name string
-	// Pods are this host's; their first address is the host's own.
+	// Pods are this host's; the first address is the host's own.
 	Pods netip.Prefix
 	Port uint16 // UDP port on which peers' packets arrive
 	MTU  int
@@ -63,7 +64,7 @@ func Open(c Config) (*Tunnel, error) {
 		if t, err := c.use(link); err == nil {
 			return t, nil
 		}
-		if err := Delete(c.Name); err != nil { // such as one that is not WireGuard's
+		if err := Delete(c.Name); err != nil { // for instance one that is not WireGuard's
 			return nil, err
 		}
 	}
@@ -80,7 +81,7 @@ func Open(c Config) (*Tunnel, error) {
 	return t, nil
 }
 
-// use begins to encrypt on an interface.
+// use starts encrypting on an interface.
 func (c Config) use(link netlink.Link) (*Tunnel, error) {
 	t := &Tunnel{Config: c, link: link}
 	var err error
@@ -97,10 +98,10 @@ func (c Config) use(link netlink.Link) (*Tunnel, error) {
 	return t, nil
 }
 
-// Close ends what this process does for the interface, which stays. See Delete.
+// Close stops what this process does for the interface, which remains. See Delete.
 func (t *Tunnel) Close() error { return t.crypt.Close() }
 
-// explain adds to an error of the kernel what can be done about it.
+// explain adds advice to an error of the kernel.
 func (c Config) explain(err error) error {
 	advice := ""
 	switch {
@@ -125,7 +126,8 @@ func Delete(name string) error {
 	return nil
 }
 
-// Repair configures the interface like the pods' taps (sandbox.Bridge) and sets it up, whatever others have done to it.
+// Repair configures the interface like the pods' taps (sandbox.Bridge) and brings it up, whatever others have
+// changed.
 func (t *Tunnel) Repair() error {
 	for setting, value := range map[string]string{
 		"ipv4/conf/%s/forwarding": "1", "ipv4/conf/%s/rp_filter": "1", "ipv6/conf/%s/disable_ipv6": "1",
@@ -142,7 +144,7 @@ func (t *Tunnel) Repair() error {
 	return errors.Join(netlink.LinkSetMTU(t.link, t.MTU), netlink.LinkSetUp(t.link))
 }
 
-// Sync makes the peers and their routes those of peers. It does not disturb those that stay.
+// Sync makes the tunnel's peers and routes match peers, without disturbing those that stay.
 func (t *Tunnel) Sync(peers []Peer) error {
 	err := t.syncPeers(peers)
 	if err == nil {
@@ -155,8 +157,8 @@ func (t *Tunnel) Sync(peers []Peer) error {
 	return nil
 }
 
-// syncPeers tells whose packets are encrypted and decrypted how. A peer that gives another one's key as its own gets
-// nothing that is for that one, who alone can decrypt it.
+// syncPeers configures how each peer's packets are encrypted and decrypted. A peer that claims another one's key gets
+// none of the other's packets, which only the owner of the key can decrypt.
 func (t *Tunnel) syncPeers(peers []Peer) error {
 	known, err := t.crypt.peers()
 	if err != nil {
@@ -169,7 +171,7 @@ func (t *Tunnel) syncPeers(peers []Peer) error {
 			continue
 		}
 		c := wgtypes.PeerConfig{PublicKey: p.Key, ReplaceAllowedIPs: true, AllowedIPs: []net.IPNet{*ipNet(p.Pods)}}
-		// One that has been heard from elsewhere since, such as from behind an address translation, is answered there.
+		// A peer last heard from at another address, such as behind network address translation, keeps that endpoint.
 		if !slices.Contains(known, p.Key) || !slices.Contains(t.synced, p) {
 			c.Endpoint = net.UDPAddrFromAddrPort(p.At)
 		}
@@ -183,7 +185,7 @@ func (t *Tunnel) syncPeers(peers []Peer) error {
 	return t.crypt.configure(wgtypes.Config{Peers: changes})
 }
 
-// syncRoutes leads to the peers' pods. Packets from this host itself have its address in the tunnel.
+// syncRoutes routes to the peers' pods. Packets from this host itself get its address in the tunnel.
 func (t *Tunnel) syncRoutes(peers []Peer) error {
 	routes, err := netlink.RouteList(t.link, netlink.FAMILY_V4)
 	if err != nil {
@@ -214,5 +216,5 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
-// gateway returns the address of the host of pods among them.
+// gateway returns the host's address in the range of its pods.
 func gateway(pods netip.Prefix) netip.Addr { return pods.Masked().Addr().Next() }

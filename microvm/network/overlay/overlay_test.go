@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// open is the tunnel of a machine's process, nil before the first.
+// open is the tunnel of a machine's process, nil before the first one.
 var open *Tunnel
 
 // tunnel opens or repairs a tunnel on a machine and syncs its peers. Arguments: its pods, then pods and address of each
@@ -52,16 +52,16 @@ func config(pods string) Config {
 
 func key(pods netip.Prefix) Key { return Key{1: 1 + pods.Addr().As4()[2]} }
 
-// halfATunnel leaves what a process leaves that is killed while it opens a tunnel.
+// halfATunnel leaves behind what a process leaves that is killed while opening a tunnel.
 func halfATunnel([]string) (string, error) { return "", createLink("nltest-x") }
 
-// keys are those of the peers of a machine's tunnel.
+// keys returns the public keys of the tunnel's peers.
 func keys([]string) (string, error) {
 	known, err := open.crypt.peers()
 	return fmt.Sprint(known), err
 }
 
-// leave is the end of a machine's process.
+// leave closes the tunnel, as at the end of a machine's process.
 func leave([]string) (string, error) {
 	defer func() { open = nil }()
 	return "", open.Close()
@@ -86,7 +86,7 @@ func lab(t *testing.T) (a, b *netlab.Machine) {
 	return host(t, "a", "192.0.2.1", "10.202.0.2"), host(t, "b", "192.0.2.2", "10.202.16.2")
 }
 
-// do calls a handler of this file, which must not fail.
+// do calls a handler of this file and fails the test if it fails.
 func do(t *testing.T, m *netlab.Machine, what string, args ...string) {
 	t.Helper()
 	if _, err := m.Call(what, args...); err != nil {
@@ -113,7 +113,7 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	asks(t, a, "a asks b", "10.202.16.2", "b saw 10.202.0.1")
 	asks(t, a, "a asks c", "10.202.32.2", "c saw 10.202.0.1")
 
-	// A peer that has moved is found where it was heard last, and at its new address when that is known.
+	// A peer that has moved is found where it was last heard, and at its new address once that is known.
 	c.IP(t, "addr", "del", "192.0.2.3/24", "dev", "eth0")
 	c.IP(t, "addr", "add", "192.0.2.33/24", "dev", "eth0")
 	asks(t, c, "c has moved and asks a", "10.202.0.2", "a saw 10.202.32.1")
@@ -121,7 +121,7 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	asks(t, a, "a asks c, which it has heard elsewhere", "10.202.32.2", "c saw 10.202.0.1")
 	do(t, a, "tunnel", "10.202.0.0/20", "10.202.32.0/20", "192.0.2.33")
 	asks(t, a, "a asks c, which has moved", "10.202.32.2", "c saw 10.202.0.1")
-	// A peer that is gone is removed.
+	// A peer that has left is removed.
 	if got, err := a.Ask("tcp", "10.202.16.2:8080"); err == nil || !strings.Contains(err.Error(), "unreachable") {
 		t.Errorf("a asks b, which it has forgotten: %q, %v; want that there is no way", got, err)
 	}
@@ -131,7 +131,7 @@ func TestHostsReachEachOthersPodsAndForgetThem(t *testing.T) {
 	}
 }
 
-// What hosts send to each other cannot be read on the way, and a host speaks for its own pods alone.
+// Packets between hosts cannot be read on the way, and a host can only send for its own pods.
 func TestPacketsAreEncryptedAndSigned(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -142,7 +142,7 @@ func TestPacketsAreEncryptedAndSigned(t *testing.T) {
 	do(t, b, "tunnel", "10.202.16.0/20", "10.202.0.0/20", "192.0.2.1")
 	seen := tap(t, "to-b")
 	asks(t, a, "a asks b", "10.202.16.2", "b saw 10.202.0.1")
-	if packets := seen(); !strings.Contains(packets, "\x04\x00\x00\x00") { // the type of a packet with data
+	if packets := seen(); !strings.Contains(packets, "\x04\x00\x00\x00") { // the type of a data packet
 		t.Error("no packet of the tunnel was seen on the way")
 	} else if strings.Contains(packets, "b saw") {
 		t.Error("an answer was read on the way")
@@ -161,14 +161,14 @@ func TestPacketsAreEncryptedAndSigned(t *testing.T) {
 	}
 }
 
-// tap begins to read what passes an interface. The function that it returns ends that and returns all packets.
+// tap starts capturing the packets of an interface. The returned function stops the capture and returns all packets.
 func tap(t *testing.T, name string) func() string {
 	t.Helper()
 	link, err := net.InterfaceByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in the network's byte order
+	const all = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in network byte order
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, all)
 	if err == nil {
 		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Index})
@@ -189,7 +189,7 @@ func tap(t *testing.T, name string) func() string {
 	}
 }
 
-// A process can be killed between any two steps, and others administer the machine too: the next process repairs the
+// A process can be killed between any two steps, and others administer the machine, too: the next process repairs the
 // tunnel.
 func TestATunnelIsMadeWhole(t *testing.T) {
 	if !netlab.Inside(t) {
@@ -220,7 +220,7 @@ func TestATunnelIsMadeWhole(t *testing.T) {
 	asks(t, a, "in place of the tunnel of an earlier release", "10.202.16.2", "b saw 10.202.0.1")
 }
 
-// An error of the kernel is explained, and nothing is left behind.
+// A kernel error is explained, and nothing is left behind.
 func TestWhyThereIsNoTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return

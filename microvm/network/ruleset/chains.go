@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// rules returns the lines of a format.
+// rules returns the lines of a formatted text.
 func rules(format string, args ...any) []string {
 	return strings.Split(fmt.Sprintf(format, args...), "\n")
 }
@@ -16,7 +16,7 @@ func (c Config) notIn() string  { return fmt.Sprintf(`iifname != "%s*"`, c.Links
 func (c Config) out() string    { return fmt.Sprintf(`oifname "%s*"`, c.Links) }
 func (c Config) notOut() string { return fmt.Sprintf(`oifname != "%s*"`, c.Links) }
 
-// services looks up the VIPs of pods' packets, and the node ports of everybody's or of pods' packets.
+// services looks up the VIPs of pods' packets, and the node ports of all packets or, unless Public, of pods' packets.
 func (c Config) services() []string {
 	ports := "fib daddr type local meta l4proto . th dport vmap @" + nodePorts
 	if !c.Public {
@@ -25,7 +25,7 @@ func (c Config) services() []string {
 	return []string{c.in() + " ip daddr . meta l4proto . th dport vmap @" + destinations, ports}
 }
 
-// masquerade gives pods' packets to others the host's address.
+// masquerade replaces the source of packets from pods to other destinations with the host's address.
 func (c Config) masquerade() []string {
 	// An endpoint would drop packets from its own address.
 	list := []string{"ip saddr . ip daddr @" + loops + " masquerade"}
@@ -33,18 +33,18 @@ func (c Config) masquerade() []string {
 		list = append(list, fmt.Sprintf("ip saddr %s ip daddr %s accept", c.Pods, p))
 	}
 	list = append(list, fmt.Sprintf("ip saddr %s %s masquerade", c.Pods, c.notOut()))
-	if c.Tunnel != "" { // the answer has to return by the tunnel
+	if c.Tunnel != "" { // replies must return through the tunnel
 		list = append(list, fmt.Sprintf("oifname %q ip saddr != %s masquerade", c.Tunnel, c.Pods))
 	}
 	return list
 }
 
-// input guards the instance itself.
+// input filters packets to the instance itself.
 func (c Config) input() []string {
 	var list []string
 	if t := c.Tunnel; t != "" {
-		// What leaves the tunnel may reach pods and the host's address among them, but none of the instance's others, which
-		// its own firewall may guard elsewhere.
+		// Packets from the tunnel may reach pods and the host's address in their range, but none of the instance's other
+		// addresses, which its own firewall may guard on other interfaces.
 		list = rules(`iifname %q ct state established,related accept
 iifname %q ip daddr != %s reject`, t, t, c.Host)
 	}
@@ -52,7 +52,7 @@ iifname %q ip daddr != %s reject`, t, t, c.Host)
 	return append(list, fmt.Sprintf(`ip daddr %s %s iifname != "lo" reject`, c.Host, c.notIn()))
 }
 
-// forward guards what passes this instance.
+// forward filters the packets that this instance forwards.
 func (c Config) forward() []string {
 	list := []string{"ct state established,related accept"}
 	if t := c.Tunnel; t != "" { // packets from other hosts go to pods only
@@ -75,7 +75,8 @@ func (c Config) forward() []string {
 	return list
 }
 
-// balance chooses one of the endpoints: by a hash of the client's address if the destination is sticky, else by chance.
+// balance chooses one of the endpoints: by a hash of the client's address if the destination is sticky, else at
+// random.
 func (d Destination) balance() []string {
 	var list []string
 	for i, to := range d.To {
@@ -84,7 +85,7 @@ func (d Destination) balance() []string {
 		case len(d.To) == 1:
 		case d.Sticky:
 			match = fmt.Sprintf("jhash ip saddr mod %d seed 0x1 %d ", len(d.To), i)
-		case left > 1: // each of those left has the same chance
+		case left > 1: // all remaining endpoints are equally likely
 			match = fmt.Sprintf("numgen random mod %d 0 ", left)
 		}
 		list = append(list, match+"dnat to "+to.String())

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statement is a part of a rule in nft's language: what it looks like, and the kernel's expressions for its arguments.
+// statement is a part of a rule in nft's language: its pattern, and the kernel's expressions for its arguments.
 type statement struct {
 	pattern *regexp.Regexp
 	compile func(arg []string) []expr.Any
@@ -88,8 +88,8 @@ next:
 	return code, nil
 }
 
-// The first register, and the first two of the 32-bit registers that it consists of: the parts of a concatenated key
-// lie in them one after the other.
+// The first register, and the first two of the 32-bit registers that it consists of, which hold the consecutive parts
+// of a concatenated key.
 const (
 	register = unix.NFT_REG_1
 	first    = unix.NFT_REG32_00
@@ -149,7 +149,7 @@ func inPrefix(arg []string) []expr.Any {
 	}
 }
 
-// lookUp goes to the chain that a map has for the packet's destination, protocol and port, or for the latter two.
+// lookUp goes to the chain that a map holds for the packet's destination, protocol and port, or for the latter two.
 func lookUp(arg []string) []expr.Any {
 	var code []expr.Any
 	next := uint32(first)
@@ -189,7 +189,7 @@ func number(text string) uint32 {
 
 var protocols = map[Protocol]byte{TCP: unix.IPPROTO_TCP, UDP: unix.IPPROTO_UDP, SCTP: unix.IPPROTO_SCTP}
 
-// datatypes are the parts of keys.
+// datatypes are the types of the parts of keys.
 var datatypes = map[string]nftables.SetDatatype{
 	"ipv4_addr": nftables.TypeIPAddr, "inet_proto": nftables.TypeInetProto, "inet_service": nftables.TypeInetService,
 }

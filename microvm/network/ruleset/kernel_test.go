@@ -35,7 +35,7 @@ func build(t *testing.T) lab {
 	l := lab{pod(t, "first", "172.29.0.2"), pod(t, "second", "172.29.0.3"), netlab.New(t, "outside", "outside")}
 	netlab.IP(t, "addr", "add", "192.0.2.1/24", "dev", "outside")
 	l.outside.IP(t, "addr", "add", "192.0.2.7/24", "dev", "eth0")
-	l.outside.IP(t, "route", "add", "172.29.0.0/16", "via", "192.0.2.1") // it tries to reach the pods
+	l.outside.IP(t, "route", "add", "172.29.0.0/16", "via", "192.0.2.1") // so that it can try to reach the pods
 	l.outside.IP(t, "addr", "add", "169.254.169.254/32", "dev", "lo")
 	netlab.IP(t, "route", "add", "169.254.0.0/16", "via", "192.0.2.7")
 	for _, name := range []string{"nl-test", "outside"} {
@@ -55,7 +55,7 @@ func pod(t *testing.T, name, address string) *netlab.Machine {
 	return m
 }
 
-// expect compares an answer.
+// expect checks a response.
 func expect(t *testing.T, what string, got string, err error, want string) {
 	t.Helper()
 	if err != nil || got != want {
@@ -63,7 +63,7 @@ func expect(t *testing.T, what string, got string, err error, want string) {
 	}
 }
 
-// refused fails unless the connection was refused.
+// refused fails the test unless the connection was refused.
 func refused(t *testing.T, what string, got string, err error) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "refused") {
@@ -160,7 +160,7 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 		return
 	}
 	l := build(t)
-	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("2"), 0o644); err != nil { // as Ubuntu does
+	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/rp_filter", []byte("2"), 0o644); err != nil { // like Ubuntu
 		t.Fatal(err)
 	}
 	c := example()
@@ -172,7 +172,7 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	if _, err := l.second.Call("hear", ":5353"); err != nil {
 		t.Fatal(err)
 	}
-	l.first.IP(t, "addr", "add", "172.29.0.9/32", "dev", "lo") // not its own
+	l.first.IP(t, "addr", "add", "172.29.0.9/32", "dev", "lo") // not its own address
 	for _, from := range []string{"172.29.0.9", "172.29.0.2"} {
 		if _, err := l.first.Call("say", from, "172.29.0.3:5353", "from "+from); err != nil {
 			t.Fatal(err)
@@ -183,8 +183,8 @@ func TestPodsSpeakForThemselvesAlone(t *testing.T) {
 	}
 }
 
-// Packets from the tunnel are accepted from other hosts' pods and for pods: not from spoofed addresses, and not for
-// other listeners of this machine.
+// Packets from the tunnel are accepted from other hosts' pods and for pods only: not from spoofed addresses, and not
+// for other listeners on this host.
 func TestWhatComesByTheTunnel(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -198,7 +198,7 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	if _, err := l.outside.Call("tunnel", there.String(), "192.0.2.1", here.String(), "203.0.113.1/32"); err != nil {
 		t.Fatal(err)
 	}
-	netlab.IP(t, "addr", "add", "203.0.113.1/32", "dev", "lo") // this machine's address on another network
+	netlab.IP(t, "addr", "add", "203.0.113.1/32", "dev", "lo") // this host's address on another network
 	for _, address := range []string{"172.31.0.2/32", "172.31.0.3/32", "198.51.100.9/32"} {
 		l.outside.IP(t, "addr", "add", address, "dev", "lo")
 	}
@@ -234,7 +234,8 @@ func TestWhatComesByTheTunnel(t *testing.T) {
 	}
 }
 
-// elsewhere opens a tunnel on another machine. Arguments: its pods, this one's address, and what it reaches here.
+// elsewhere opens a tunnel on another machine. Arguments: its pods, this host's address, and the prefixes reachable
+// here.
 func elsewhere(args []string) (string, error) {
 	var reached []netip.Prefix
 	for _, text := range args[2:] {
@@ -243,7 +244,7 @@ func elsewhere(args []string) (string, error) {
 	return "", openTunnel(netip.MustParsePrefix(args[0]), args[1], overlay.Key{1: 2}, overlay.Key{1: 1}, reached...)
 }
 
-// openTunnel opens a tunnel for pods to what is reached at another machine.
+// openTunnel opens a tunnel for pods to the prefixes reachable at another machine.
 func openTunnel(pods netip.Prefix, at string, own, peer overlay.Key, reached ...netip.Prefix) error {
 	t, err := overlay.Open(overlay.Config{Name: "nl-test-x", Pods: pods, Port: 8476, MTU: 1440, Key: own})
 	if err != nil {
@@ -269,7 +270,7 @@ func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := map[string]bool{}
-	for range 100 { // the same endpoint always answers with a probability below 10^-29
+	for range 100 { // the probability that only one endpoint responds is below 10^-29
 		got, err := netlab.Ask("tcp", "10.96.0.50:80")
 		if err != nil {
 			t.Fatal(err)
@@ -292,7 +293,7 @@ func TestOneOfSeveralEndpointsAnswers(t *testing.T) {
 	}
 }
 
-// Tables of others stay; ours is replaced, and removed at the end.
+// Other tables stay; ours is replaced, and removed at the end.
 func TestOthersRulesStay(t *testing.T) {
 	if !netlab.Inside(t) {
 		return
@@ -312,7 +313,7 @@ func TestOthersRulesStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	many := example()
-	for i := range 2000 { // more than fit one message or the default socket buffers
+	for i := range 2000 { // more than fit into one message or the default socket buffers
 		ip := netip.AddrFrom4([4]byte{10, 96, byte(10 + i/250), byte(1 + i%250)})
 		many.Destinations = append(many.Destinations, Destination{
 			Name: fmt.Sprintf("service/default/a-service-with-a-rather-long-name-%d/tcp/80", i),

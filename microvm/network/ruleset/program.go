@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buffers is the size of socket buffers that hold a whole table on its way to the kernel, and the kernel's answer to
+// buffers is the size of socket buffers that hold a whole table on its way to the kernel, and the kernel's reply to
 // each part of it.
 const buffers = 64 << 20
 
@@ -22,7 +22,7 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// Program replaces the kernel's table atomically: no packet sees a part of it.
+// Program replaces the kernel's table atomically: no packet sees a partial table.
 func (r Ruleset) Program() error {
 	c, err := connect()
 	if err == nil {
@@ -70,7 +70,7 @@ func (r Ruleset) add(c *nftables.Conn) error {
 	return nil
 }
 
-// maxElements is the number of elements in one message: the length of an attribute has 16 bits.
+// maxElements is the maximum number of elements in a message: the length of an attribute has 16 bits.
 const maxElements = 256
 
 // add adds the set to a table.
@@ -123,7 +123,7 @@ func Available() error {
 	return nil
 }
 
-// OthersDropping returns the chains of other tables that the pods' packets pass and whose policy is to drop: their
+// OthersDropping returns the chains of other tables that pods' packets traverse and whose policy is to drop: their
 // rules must accept these packets.
 func OthersDropping(own string) (names []string, err error) {
 	c, err := connect()

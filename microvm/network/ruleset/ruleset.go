@@ -1,9 +1,9 @@
 // Package ruleset is the firewall of pods in microVMs: their way out (NAT), Service VIPs and node ports (DNAT), and
-// what they must not reach. All of it is one nftables table of our own, which is replaced as a whole and atomically;
-// other tables are never touched.
+// the destinations that they must not reach. It is one nftables table of our own, which is replaced as a whole and
+// atomically; other tables are never touched.
 //
-// New writes the table in nft's language, so that its content is tested and read without a kernel; Program compiles
-// that text and sends it over netlink, without the nft program.
+// New writes the table in nft's language, so that it can be tested and read without a kernel; Program compiles that
+// text and sends it over netlink, without the nft program.
 package ruleset
 
 import (
@@ -15,30 +15,30 @@ import (
 
 // Config determines the rules.
 type Config struct {
-	Table string // of our own
+	Table string // our own table
 	// Links is the prefix of the names of the pods' interfaces.
 	Links string
-	// Pods are the addresses of this host's pods, Host the one of them that the host itself has.
+	// Pods are the addresses of this host's pods; Host is the host's own address among them.
 	Pods netip.Prefix
 	Host netip.Addr
 	// Services is the range of Service VIPs: packets to it go to an endpoint or are rejected.
 	Services netip.Prefix
-	// Opened are the interfaces on which forwarding is enabled for pods only: packets of others do not pass them.
+	// Opened are the interfaces on which forwarding is enabled for pods only: other packets from them are dropped.
 	Opened []string
-	// Near are the pods of other microVM hosts on this instance, which arrive by interfaces of those hosts.
+	// Near are the pods of other microVM hosts on this instance, whose packets arrive on those hosts' interfaces.
 	Near []netip.Prefix
-	// Tunnel is the interface to hosts on other instances, "" if there is none. Its name begins with Links. What arrives
-	// by it comes from their pods.
+	// Tunnel is the interface to hosts on other instances, "" if there is none. Its name begins with Links. Packets
+	// that arrive on it come from those hosts' pods.
 	Tunnel string
 	// Destinations are sorted and distinct.
 	Destinations []Destination
-	// NodePorts are destinations at every address of this instance except loopback; At is a port only. They serve pods
-	// and the instance itself and, if Public is set, everybody.
+	// NodePorts are destinations at every address of this instance except loopback; At is a port only. They serve pods,
+	// the instance itself and, if Public is set, all others.
 	NodePorts []Destination
 	Public    bool
 }
 
-// Destination is an address that stands for endpoints.
+// Destination is an address that represents endpoints.
 type Destination struct {
 	Name     string // of its chain: a letter, then letters, digits and /-_.
 	At       netip.AddrPort
@@ -77,7 +77,7 @@ type element struct {
 
 type chain struct {
 	name  string
-	hook  string // type, hook and priority; "" for a chain that maps go to
+	hook  string // type, hook and priority; "" for a chain that a map goes to
 	rules []string
 }
 
@@ -85,20 +85,20 @@ type chain struct {
 const (
 	destinations = "destinations" // VIP, protocol and port → chain
 	nodePorts    = "node-ports"   // protocol and port → chain
-	loops        = "loops"        // an endpoint twice: it connects to itself by a Service
+	loops        = "loops"        // an endpoint twice: it connects to itself through a Service
 )
 
 // anyLinks is the prefix of every Links.
 const anyLinks = "nl"
 
-// linkLocal holds the cloud's metadata service, which hands out the instance's credentials.
+// linkLocal contains the cloud's metadata service, which hands out the instance's credentials.
 const linkLocal = "169.254.0.0/16"
 
 // New returns the rules for a configuration.
 func New(c Config) Ruleset {
 	r := Ruleset{table: c.Table, sets: c.sets(), chains: []chain{
-		// The kernel's reverse path filter does not suffice: where somebody made it loose for all interfaces, as Ubuntu
-		// does, it accepts any routable source.
+		// The kernel's reverse path filter does not suffice: if it is loose for all interfaces, as on Ubuntu, it accepts
+		// any routable source.
 		{"anti-spoofing", "type filter hook prerouting priority -300", rules("%s fib saddr . iif oif missing drop", c.in())},
 		{"services", "type nat hook prerouting priority -100", c.services()},
 		{"services-of-host", "type nat hook output priority -100", []string{
@@ -109,7 +109,7 @@ func New(c Config) Ruleset {
 		{"forward", "type filter hook forward priority 0", c.forward()},
 		{"input", "type filter hook input priority 0", c.input()},
 		{"output", "type filter hook output priority 0", slices.Concat(
-			// A pod that connects to itself by a Service must not learn a shorter route to the VIP: it would keep it.
+			// A pod that connects to itself through a Service must not learn a shorter route to the VIP: it would keep it.
 			rules("%s icmp type redirect drop", c.out()),
 			rules("ip daddr %s meta l4proto tcp reject with tcp reset", c.Services),
 			rules("ip daddr %s reject", c.Services))},
@@ -122,7 +122,7 @@ func New(c Config) Ruleset {
 	return r
 }
 
-// sets returns the destinations that have endpoints, the node ports that have some, and the pods among the endpoints.
+// sets returns the destinations and node ports that have endpoints, and the pods among the endpoints.
 func (c Config) sets() []set {
 	vips := set{name: destinations, types: "ipv4_addr . inet_proto . inet_service : verdict"}
 	ports := set{name: nodePorts, types: "inet_proto . inet_service : verdict"}
@@ -134,7 +134,7 @@ func (c Config) sets() []set {
 		}
 	}
 	for _, d := range c.NodePorts {
-		if len(d.To) > 0 { // others are ports of the instance
+		if len(d.To) > 0 { // others remain ports of the instance
 			ports.elements = append(ports.elements, element{fmt.Sprintf("%s . %d", d.Protocol, d.At.Port()), d.Name})
 		}
 	}

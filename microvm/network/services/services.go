@@ -1,5 +1,5 @@
-// Package services is an immutable snapshot of Services and their endpoints, from which the firewall's rules (package
-// ruleset) and the answers of the cluster's DNS (package clusterdns) follow.
+// Package services is an immutable snapshot of Services and their endpoints, from which the rules of the firewall
+// (package ruleset) and the answers of the cluster's DNS (package clusterdns) are derived.
 package services
 
 import (
@@ -43,15 +43,15 @@ type Service struct {
 	ExternalName string // without a trailing dot
 	// Sticky keeps a client at one endpoint (sessionAffinity: ClientIP).
 	Sticky bool
-	// InternalLocal and ExternalLocal restrict clients within the cluster, and those of node ports, to endpoints on the
-	// node that they connect by.
+	// InternalLocal and ExternalLocal restrict clients within the cluster, and clients of node ports, to endpoints on
+	// the node through which they connect.
 	InternalLocal, ExternalLocal bool
 
 	Ports     []Port
 	Endpoints []Endpoint // by address
 }
 
-// Headless reports whether the Service's name stands for its endpoints.
+// Headless reports whether the Service's name resolves to its endpoints.
 func (s *Service) Headless() bool { return len(s.IPs) == 0 && s.ExternalName == "" }
 
 // Snapshot holds all Services at one time. It never changes.
@@ -137,7 +137,7 @@ func fromService(from *corev1.Service) *Service {
 func fromSlice(slice *discoveryv1.EndpointSlice) []Endpoint {
 	var ports []Port
 	for _, p := range slice.Ports {
-		if p.Port != nil { // nil stands for all ports, which is of no use to a Service
+		if p.Port != nil { // nil means all ports, which a Service cannot use
 			ports = append(ports, Port{
 				Name: ptr.Deref(p.Name, ""), Protocol: ptr.Deref(p.Protocol, corev1.ProtocolTCP), Number: uint16(*p.Port),
 			})
@@ -162,8 +162,8 @@ func fromSlice(slice *discoveryv1.EndpointSlice) []Endpoint {
 	return all
 }
 
-// Targets returns where packets to a port of the Service go, sorted and distinct: the ready endpoints that want accepts
-// or, if there are none, the terminating ones.
+// Targets returns the destinations of packets to a port of the Service, sorted and distinct: the ready endpoints that
+// want accepts or, if there are none, the terminating ones.
 func (s *Service) Targets(port Port, want func(Endpoint) bool) []netip.AddrPort {
 	var ready, terminating []netip.AddrPort
 	for _, e := range s.Endpoints {

@@ -27,7 +27,7 @@ spec:
   ports: [{name: http, port: 80, protocol: TCP}, {name: metrics, port: 9090, protocol: TCP}]
 `
 
-// A slice as the EndpointSlice controller writes it during a rolling update.
+// rolling is a slice as the EndpointSlice controller writes it during a rolling update.
 const rolling = `
 metadata: {namespace: shop, name: web-abc, labels: {kubernetes.io/service-name: web}}
 addressType: IPv4
@@ -66,7 +66,7 @@ func TestTheLastOnesServeUntilTheyAreGone(t *testing.T) {
 	}
 }
 
-// Several slices of a Service may name an endpoint twice, and an unreachable pod is no target.
+// Several slices of a Service may name an endpoint twice, and an unreachable pod is not a target.
 func TestEachTargetOnceAndOnlyWhereItIsReached(t *testing.T) {
 	second := parse[discoveryv1.EndpointSlice](t, rolling)
 	second.Name = "web-def"

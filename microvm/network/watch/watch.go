@@ -17,7 +17,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/network/services"
 )
 
-// Watch caches them while Run runs.
+// Watch caches Services and EndpointSlices while Run runs.
 type Watch struct {
 	Services corelisters.ServiceLister
 	Slices   discoverylisters.EndpointSliceLister
@@ -29,7 +29,7 @@ type Watch struct {
 	has     []cache.InformerSynced
 }
 
-// New returns a Watch. Its snapshots leave out the slices for which without is true; nil leaves out none.
+// New returns a Watch. Its snapshots omit the slices for which without is true; nil omits none.
 func New(kube kubernetes.Interface, without func(*discoveryv1.EndpointSlice) bool) *Watch {
 	f := informers.NewSharedInformerFactory(kube, 0)
 	w := &Watch{
@@ -58,7 +58,7 @@ func (w *Watch) Run(ctx context.Context) error {
 	return nil
 }
 
-// Synced waits until all objects are known. It returns false if ctx is done first.
+// Synced waits until all objects are cached. It returns false if ctx is done first.
 func (w *Watch) Synced(ctx context.Context) bool { return cache.WaitForCacheSync(ctx.Done(), w.has...) }
 
 // Snapshot returns the current Services.

@@ -1,8 +1,8 @@
-// Package kubelet serves the API of the kubelets of simulated nodes. kubectl logs shows what a simulated container
-// would print, marked as simulated; exec, attach and port-forward are refused with the reason.
+// Package kubelet serves the kubelet API of simulated nodes. kubectl logs shows what a simulated container would
+// print, marked as simulated; exec, attach and port-forward are refused with the reason.
 //
-// Simulated nodes have addresses of their VPC, which do not exist in the network of this host. The API server reaches
-// them over a Network in memory instead; nothing listens.
+// Simulated nodes have addresses in their VPC, which do not exist in this host's network. The API server reaches them
+// over an in-memory Network instead; no port is open.
 package kubelet
 
 import (
@@ -31,8 +31,8 @@ type Options struct {
 	Network  *Network
 	Nodes    Nodes
 	Client   kubernetes.Interface
-	ClientCA []byte // PEM of the authority of the API server's client certificate
-	LogDir   string // for the logs of containers; its content is deleted
+	ClientCA []byte // PEM of the CA of the API server's client certificate
+	LogDir   string // for container logs; its content is deleted
 }
 
 // Serve serves the connections of the network until the context ends.
@@ -76,17 +76,17 @@ func (b *backend) Refuse(pod *corev1.Pod, what string) error {
 
 var errSimulated = errors.New("a simulated node runs nothing")
 
-// Exec implements kubelet.Backend; Refuse comes before it.
+// Exec implements kubelet.Backend. It is never reached: Refuse refuses the request first.
 func (*backend) Exec(context.Context, *corev1.Pod, string, []string, kubelet.Streams) error {
 	return errSimulated
 }
 
-// Attach implements kubelet.Backend; Refuse comes before it.
+// Attach implements kubelet.Backend. It is never reached: Refuse refuses the request first.
 func (*backend) Attach(context.Context, *corev1.Pod, string, kubelet.Streams) error {
 	return errSimulated
 }
 
-// PortForward implements kubelet.Backend; Refuse comes before it.
+// PortForward implements kubelet.Backend. It is never reached: Refuse refuses the request first.
 func (*backend) PortForward(context.Context, *corev1.Pod, int32, io.ReadWriteCloser) error {
 	return errSimulated
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/nodeless/nodeless/microvm/kubelet"
 )
 
-// mark begins every line of a simulated container.
+// mark is the prefix of every log line of a simulated container.
 const mark = "[simulated] "
 
-// logs manages the log files of simulated containers, which are written when they are first read.
+// logs manages the log files of simulated containers, which are written when first read.
 type logs struct {
 	dir   string
 	nodes Nodes
@@ -41,7 +41,7 @@ func newLogs(dir string, nodes Nodes) (*logs, error) {
 	return &logs{dir: dir, nodes: nodes, known: map[string]written{}}, nil
 }
 
-// file returns the log of a container up to now.
+// file brings the log of a container up to date and returns it.
 func (l *logs) file(pod *corev1.Pod, container string) (kubelet.LogFile, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +56,7 @@ func (l *logs) file(pod *corev1.Pod, container string) (kubelet.LogFile, error) 
 	over := status.State.Terminated
 	if over != nil && !have.last {
 		lines = append(lines, line(over.FinishedAt.Time,
-			fmt.Sprintf("the pretended process has ended with exit code %d", over.ExitCode)))
+			fmt.Sprintf("the simulated process has ended with exit code %d", over.ExitCode)))
 	}
 	if len(lines) > 0 {
 		if err := add(path, lines); err != nil {
@@ -80,7 +80,7 @@ func (l *logs) current(pod *corev1.Pod) (*corev1.Pod, bool) {
 	return now, ok && now.UID == pod.UID
 }
 
-// sweep deletes the logs of pods that are gone.
+// sweep deletes the logs of pods that no longer exist.
 func (l *logs) sweep() {
 	for path, w := range l.known {
 		if _, ok := l.current(w.pod); !ok {
@@ -107,7 +107,7 @@ func line(at time.Time, text string) string {
 	return at.UTC().Format(time.RFC3339Nano) + " stdout F " + mark + text + "\n"
 }
 
-// startLines returns the first lines of a container: that it is simulated, and what its command would print.
+// startLines returns the first lines of a container's log: that it is simulated, and what its command would print.
 func startLines(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStatus) []string {
 	at := pod.CreationTimestamp.Time
 	if s := status.State; s.Running != nil {
@@ -116,14 +116,14 @@ func startLines(pod *corev1.Pod, c corev1.Container, status corev1.ContainerStat
 		at = s.Terminated.StartedAt.Time
 	}
 	out := []string{line(at, fmt.Sprintf("node %s is a simulated node: image %s does not run here, "+
-		"its process is pretended", pod.Spec.NodeName, c.Image))}
+		"its process is simulated", pod.Spec.NodeName, c.Image))}
 	for _, text := range echoed(append(append([]string{}, c.Command...), c.Args...)) {
 		out = append(out, line(at, text))
 	}
 	return out
 }
 
-// echoed returns what the `echo`s of a command print, as far as this can be known without a shell.
+// echoed returns what the `echo` commands in a command print, where this is known without a shell.
 func echoed(command []string) []string {
 	if len(command) > 0 && filepath.Base(command[0]) == "echo" {
 		return []string{strings.Join(command[1:], " ")}

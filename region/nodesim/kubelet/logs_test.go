@@ -62,9 +62,9 @@ func TestALogGrowsAndGoesWithItsPod(t *testing.T) {
 		}
 		return string(data), f.Path
 	}
-	const first = "2026-11-23T12:00:00Z stdout F [simulated] node n is a simulated node: image busybox does not run here, its process is pretended\n" +
+	const first = "2026-11-23T12:00:00Z stdout F [simulated] node n is a simulated node: image busybox does not run here, its process is simulated\n" +
 		"2026-11-23T12:00:00Z stdout F [simulated] hi\n"
-	const last = "2026-11-23T12:00:01Z stdout F [simulated] the pretended process has ended with exit code 0\n"
+	const last = "2026-11-23T12:00:01Z stdout F [simulated] the simulated process has ended with exit code 0\n"
 	for range 2 {
 		if text, _ := read(running, true); text != first {
 			t.Errorf("while it runs:\n%s", text)

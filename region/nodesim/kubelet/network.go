@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Network connects the API server to the kubelets of simulated nodes, and to the host's network for all other
-// addresses. It is the net.Listener of those kubelets.
+// Network connects the API server to the kubelets of simulated nodes and, for all other addresses, to the host's
+// network. It is also the net.Listener of those kubelets.
 type Network struct {
 	came   chan net.Conn
 	closed chan struct{}
@@ -72,7 +72,7 @@ func (n *Network) DialContext(ctx context.Context, network, address string) (net
 	return nil, fmt.Errorf("kubelet of simulated node %s: %w", node, err)
 }
 
-// enter gives a connection a local address, by which the server tells nodes apart.
+// enter gives a connection a unique local address, by which the server identifies the node.
 func (n *Network) enter(c net.Conn, node string, ip netip.Addr) net.Conn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -130,7 +130,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// socketPair returns two ends of a buffered connection. TLS needs the buffers: both sides may write before they read.
+// socketPair returns both ends of a buffered connection. TLS needs the buffers: both sides may write before they
+// read.
 func socketPair() (a, b net.Conn, err error) {
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -140,7 +141,7 @@ func socketPair() (a, b net.Conn, err error) {
 	for i, fd := range ends {
 		syscall.CloseOnExec(fd)
 		f := os.NewFile(uintptr(fd), "kubelet")
-		c, e := net.FileConn(f) // of a copy of the descriptor
+		c, e := net.FileConn(f) // duplicates the descriptor
 		_ = f.Close()
 		if e != nil {
 			err = e

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// fixed are nodes by name, and pods.
+// fixed holds fixed nodes and pods.
 type fixed struct {
 	hosts map[string]netip.Addr
 	pods  map[string]*corev1.Pod
@@ -64,7 +64,7 @@ func TestConnectionsToSimulatedNodesAreToldApartAndOthersTakeTheHostsNetwork(t *
 		node, _ := n.nodeAt(c.LocalAddr().(*net.TCPAddr).AddrPort())
 		return node, c
 	}
-	for _, host := range []string{"a", "b", "a"} { // of one address, as instances that are played without a network
+	for _, host := range []string{"a", "b", "a"} { // all have one address, like simulated instances without a network
 		if node, _ := served(host); node != host {
 			t.Errorf("a connection to %s is one to %q", host, node)
 		}

@@ -1,4 +1,4 @@
-// Package regional lets the node simulator run the instances of a simulated region.
+// Package regional connects the node simulator to a simulated region.
 package regional
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/nodeless/nodeless/region/nodesim"
 )
 
-// Instances returns the instances of a region.
+// Instances returns a region as a source of instances.
 func Instances(r *region.Region) nodesim.Instances { return instances{r} }
 
-// instances has the region's own SetCNI, AssignPodIP, ReleasePodIP and SetBranchCooldown.
+// instances inherits SetCNI, AssignPodIP, ReleasePodIP and SetBranchCooldown from the region.
 type instances struct{ *region.Region }
 
-// Watch translates the region's events, from the boot of each instance on.
+// Watch translates the region's events, starting with the boot of each instance.
 func (m instances) Watch(ctx context.Context) <-chan nodesim.Event {
 	out := make(chan nodesim.Event)
 	go func() {
@@ -46,17 +46,17 @@ func instanceOf(r *region.Region, i region.Instance) nodesim.Instance {
 		ID: i.ID, ProviderID: fmt.Sprintf("aws:///%s/%s", i.Zone, i.ID), IP: i.PrivateIP,
 		Name: nodesim.NodeName(i.UserData, i.PrivateDNS, i.ID),
 		Type: r.Type(i.Type), Zone: i.Zone, ZoneID: i.ZoneID, Region: r.Name(), UserData: i.UserData,
-		RootDisk: i.NodeDiskGiB << 30, Labels: priced(i), Claim: i.Tags[tagClaim],
+		Windows: i.Windows, RootDisk: i.NodeDiskGiB << 30, Labels: priced(i), Claim: i.Tags[tagClaim],
 	}
 }
 
-// tagClaim names the NodeClaim for which an instance was launched (Karpenter's tag).
+// tagClaim is Karpenter's tag that names the NodeClaim of an instance.
 const tagClaim = "karpenter.sh/nodeclaim"
 
 // labelPrice tells eks-node-viewer the hourly price of an instance (eks-node-viewer, pkg/client/controller.go).
 const labelPrice = "eks-node-viewer/instance-price"
 
-// priced returns the price label of an instance whose type is not AWS's: the viewer knows only the prices of AWS.
+// priced returns the price label of an instance whose type is not one of AWS's: the viewer knows only AWS's prices.
 func priced(i region.Instance) map[string]string {
 	if _, known := catalog.Lookup(i.Type); known {
 		return nil
@@ -64,7 +64,7 @@ func priced(i region.Instance) map[string]string {
 	return map[string]string{labelPrice: strconv.FormatFloat(float64(i.PriceMicros)/1e6, 'f', -1, 64)}
 }
 
-// SetPodNetwork says where the interfaces for pods of an instance are under custom networking.
+// SetPodNetwork sets the subnet and security groups of an instance's pod interfaces under custom networking.
 func (m instances) SetPodNetwork(id, subnet string, groups []string) error {
 	return m.Region.SetPodNetwork(id, region.PodNetwork{SubnetID: subnet, SecurityGroups: groups})
 }
@@ -72,13 +72,13 @@ func (m instances) SetPodNetwork(id, subnet string, groups []string) error {
 // PodsWithIP returns the UIDs of the pods that hold an address.
 func (m instances) PodsWithIP() []string { return slices.Collect(maps.Keys(m.PodAddresses())) }
 
-// AttachTrunk gives an instance a trunk interface, unless it has one.
+// AttachTrunk attaches a trunk interface to an instance, unless it has one.
 func (m instances) AttachTrunk(id string) error {
 	_, err := m.Region.AttachTrunk(id)
 	return err
 }
 
-// AssignBranch gives a pod a branch of its instance's trunk.
+// AssignBranch assigns a pod a branch of its instance's trunk.
 func (m instances) AssignBranch(id, podUID string, groups []string) (nodesim.Branch, error) {
 	b, err := m.Region.AssignBranch(id, podUID, groups)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// eks-node-viewer knows what AWS's types cost; of others the Node has to tell it.
+// eks-node-viewer knows the prices of AWS's types; those of other types are on the Node.
 func TestAnInstanceOfOnesOwnTypeTellsItsPrice(t *testing.T) {
 	own := catalog.Own{
 		Zones: []string{"lab"},
@@ -30,7 +30,7 @@ func TestAnInstanceOfOnesOwnTypeTellsItsPrice(t *testing.T) {
 	}
 }
 
-// What EC2 refuses is an error and nothing else.
+// If EC2 refuses, the result is an error and nothing else.
 func TestARefusedBranchIsNone(t *testing.T) {
 	r, err := region.Open(region.Config{Name: "us-west-2"})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// plain is one pool with bins for everybody.
+// plain returns a problem with one pool, whose bins are open to all items.
 func plain(items []Item, bins ...Bin) *Problem {
 	open := NewSet(1)
 	open.Add(0)
@@ -18,7 +18,7 @@ func plain(items []Item, bins ...Bin) *Problem {
 
 func TestNothingToDo(t *testing.T) {
 	bin := Bin{Size: Vector{10, 10}, Price: 5}
-	for name, p := range map[string]*Problem{ // order does not matter: each is a test of its own
+	for name, p := range map[string]*Problem{ // order does not matter: the cases are independent
 		"empty":    {},
 		"no items": plain(nil, bin),
 		"no count": plain([]Item{{Size: Vector{1, 1}}}, bin),
@@ -33,7 +33,7 @@ func TestNothingToDo(t *testing.T) {
 }
 
 func TestItemWithoutABin(t *testing.T) {
-	for name, p := range map[string]*Problem{ // order does not matter: each is a test of its own
+	for name, p := range map[string]*Problem{ // order does not matter: the cases are independent
 		"no bins":   plain([]Item{{Size: Vector{1, 1}, Count: 4}}),
 		"too big":   plain([]Item{{Size: Vector{11, 1}, Count: 4}}, Bin{Size: Vector{10, 10}, Price: 5}),
 		"huge":      plain([]Item{{Size: Vector{math.MaxInt64, 1}, Count: 4}}, Bin{Size: Vector{10, 10}, Price: 5}),
@@ -82,7 +82,7 @@ func TestFreeBinsCostNothing(t *testing.T) {
 	}
 }
 
-// Whatever the numbers are, there is an answer.
+// Whatever the numbers are, there is a valid solution.
 func TestAbsurdNumbers(t *testing.T) {
 	odd := []int64{math.MinInt64, -1, 0, 1, 2, 1 << 20, 1 << 40, 1 << 53, 1<<62 + 1, math.MaxInt64}
 	for seed := range uint64(300) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// judge says what is wrong with a solution, by the problem alone.
+// judge checks a solution against the problem alone.
 func judge(t *testing.T, p *Problem, s Solution) {
 	t.Helper()
 	got := make([]int, len(p.Items))
@@ -80,7 +80,8 @@ func judgeBin(t *testing.T, p *Problem, b *Bin, items []ItemCount) {
 	}
 }
 
-// some makes a random problem with so many items of up to so many each, and everything else a problem may have.
+// some returns a random problem with the given number of items, each with a count of up to each, and all other
+// features of a problem.
 func some(r *rand.Rand, items, each int) *Problem {
 	const classes, groups = 4, 3
 	p := &Problem{Dims: 1 + r.IntN(4), Slots: []int{1, 1 + r.IntN(3)}}
@@ -133,7 +134,7 @@ func some(r *rand.Rand, items, each int) *Problem {
 	return p
 }
 
-// relax gives each item a relaxed one that every bin is open to.
+// relax gives each item a relaxed variant that fits every bin's class.
 func (p *Problem) relax() {
 	for k := range p.Bins {
 		p.Bins[k].Open = append(slices.Clone(p.Bins[k].Open), 1) // class 64
@@ -157,7 +158,7 @@ func TestSolutionsKeepEveryRule(t *testing.T) {
 	}
 }
 
-// Where nothing is limited, everything has a bin that some bin can hold.
+// Without limits, only items that no bin can hold are left.
 func TestNothingIsLeftWithoutLimits(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))

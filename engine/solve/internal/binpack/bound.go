@@ -2,16 +2,16 @@ package binpack
 
 import "math"
 
-// Bound returns a lower bound of what bins cost for all items that some bin can hold: that of the resource LP.
+// Bound returns a lower bound on the cost of bins for all items that some bin can hold: that of the resource LP.
 func Bound(p *Problem) int64 {
 	p = p.normalized()
 	_, bound := p.solveResourceLP(p.packable())
 	return int64(math.Floor(max(bound, 0)))
 }
 
-// Value returns what each item is worth at the shadow prices of the resource LP, lowered until no bin can hold items of
-// more value than its price: whichever of the items are bought, their bins cost at least their value. It is 0 for items
-// that no bin can hold.
+// Value returns what each item is worth at the shadow prices of the resource LP, lowered until no bin can hold items
+// of more value than its price: whichever items are packed, their bins cost at least the items' value. It is 0 for
+// items that no bin can hold.
 func Value(p *Problem) []float64 {
 	p = p.normalized()
 	out := make([]float64, len(p.Items))
@@ -34,7 +34,7 @@ func Value(p *Problem) []float64 {
 	return out
 }
 
-// raiseBound raises the bound further where the value of the configuration LP says that this is possible: with
+// raiseBound raises the bound further if the value of the configuration LP shows that this is possible: with
 // fractional loads the LP no longer consists of patterns that can be bought, but its bound is found sooner.
 func (v *solver) raiseBound(lp *configurationLP) {
 	if lp.objective() <= v.bound*gapTolerance || v.steps <= 0 {
@@ -45,9 +45,9 @@ func (v *solver) raiseBound(lp *configurationLP) {
 	v.bound = max(v.bound, lp.bound)
 }
 
-// raiseBoundByFloors raises the bound where the LP of the solution proves nothing: because it keeps soft slots, or
+// raiseBoundByFloors raises the bound if the LP of the solution proves nothing, because it keeps soft slots, or
 // because there are more items than it can have rows. Items as small as the smallest of their cell cost no more than
-// the items do.
+// the items themselves.
 func (v *solver) raiseBoundByFloors() {
 	const worthwhileGap = 1.01
 	if float64(v.cost) <= v.bound*worthwhileGap || v.steps <= 0 || v.waiting > 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// optimum is what all things cost at least, found by trying every way to part them; -1 if some thing has no bin.
+// optimum returns the lowest cost of all items, found by trying every partition; -1 if some item has no bin.
 func optimum(p *Problem) int64 {
 	var things []int
 	for i := range p.Items {
@@ -33,7 +33,7 @@ func optimum(p *Problem) int64 {
 	return best[all]
 }
 
-// cheapest is the price of the cheapest bin that holds the set of things, or -1.
+// cheapest returns the price of the cheapest bin that holds the set of items, or -1.
 func (p *Problem) cheapest(things []int, set int) int64 {
 	var sum Vector
 	slots := make([]int, len(p.Slots))

@@ -6,8 +6,9 @@ import (
 )
 
 // branch is a depth-first branch and bound for the knapsack (after Horowitz and Sahni, 1974): items in the order of
-// value for price, as many as fit first. The bound of a subtree is the smaller of two: the room that is free, at its
-// prices, times the best ratio of the items left, or the room plus what these items are worth beyond their prices.
+// value for price, as many as fit first. The bound of a subtree is the smaller of two: the free room at its prices
+// times the best ratio of the remaining items, or the free room at its prices plus the remaining items' value beyond
+// their prices.
 type branch struct {
 	*knapsack
 	order   []choice  // by value for price
@@ -19,7 +20,7 @@ type branch struct {
 	best    float64
 	taken   []int
 	found   []int
-	skipped float64 // the bound of the subtrees for which there were no steps
+	skipped float64 // the bound of the subtrees not searched for lack of steps
 }
 
 // choice is how many of an item to take.
@@ -27,13 +28,13 @@ type choice struct {
 	item         int
 	value, price float64
 	ratio        float64 // value for price
-	rows         []int   // capacities of which it takes something
+	rows         []int   // capacities that it uses
 	size         []float64
 	upper        int
 }
 
-// branchAndBound improves the load start. It returns the best load, an upper bound of the value of all loads, and the
-// steps left, which are negative if the search was cut.
+// branchAndBound improves the load start. It returns the best load, an upper bound on the value of all loads, and the
+// steps left, which are negative if the search was cut short.
 func (k *knapsack) branchAndBound(start []int, enough float64, steps int) (found []int, bound float64, left int) {
 	n := len(k.items)
 	b := &branch{
@@ -59,7 +60,7 @@ func (k *knapsack) branchAndBound(start []int, enough float64, steps int) (found
 	return b.found, max(b.best, b.skipped, min(b.enough, k.bound())), b.steps
 }
 
-// limit returns the bound of what the items from a depth on can add to the value. room is what is free, at its prices.
+// limit returns an upper bound on the value with the items from a depth on. room is the free room at its prices.
 func (b *branch) limit(depth int, value, room float64) float64 {
 	return value + min(float64(b.ratio[depth]*room), room+b.surplus[depth])
 }
@@ -84,7 +85,7 @@ func (b *branch) descend(depth int, value, room float64) {
 	c := &b.order[depth]
 	n := c.upper
 	for j, r := range c.rows {
-		// What fits but for rounding fits: a bound must not be too low.
+		// What fails to fit only because of rounding counts as fitting: a bound must not be too low.
 		if free := b.free[r]; float64(c.size[j]*float64(n)) > free {
 			n = min(n, int(max(free/c.size[j], 0)+1e-9))
 		}

@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	maxCells  = 60  // rows of column generation where there are more items than it can have rows
+	maxCells  = 60  // rows of column generation if there are more items than it can have rows
 	maxFloors = 160 // rows of a bound by floors
 )
 
-// withCells returns the problem with cells of about equal relaxed items as its relaxed items, the problem of the cells,
-// and how many wait in each. A cell has the mean size of its items: what fits with means nearly fits with the items,
-// and disaggregate decides anew what each bin holds.
+// withCells returns the problem whose relaxed items are cells of relaxed items of about equal size, the problem of
+// the cells, and how many items wait in each. A cell has the mean size of its items: a load that fits with means
+// nearly fits with the items, and disaggregate decides anew what each bin holds.
 func (p *Problem) withCells(relaxed *Problem, left []int) (whole, cells *Problem, waiting []int) {
 	of, n := relaxed.cells(left, 6, maxCells)
 	w, c := *p, *relaxed
@@ -29,7 +29,8 @@ func (p *Problem) withCells(relaxed *Problem, left []int) (whole, cells *Problem
 	return &w, &c, waiting
 }
 
-// floors returns a problem of few enough items for rows that costs no more: each cell is as small as its smallest item.
+// floors returns a problem that costs no more and has few enough items for rows: each cell is as small as its
+// smallest item.
 func (p *Problem) floors(left []int) (*Problem, []int) {
 	out := *p
 	of, n := p.cells(left, 20, maxFloors)
@@ -39,8 +40,8 @@ func (p *Problem) floors(left []int) (*Problem, []int) {
 	return &out, waiting
 }
 
-// cells gives each item a cell, of at most limit cells if that is possible: sizes in a cell are equal up to so many
-// bits after the first, or fewer.
+// cells assigns each item to one of at most limit cells, if that is possible: sizes in a cell are equal up to this
+// many bits after the first, or fewer.
 func (p *Problem) cells(left []int, bits, limit int) (of []int, n int) {
 	for ; ; bits-- {
 		if of, n = p.cellsOf(left, bits); n <= limit || bits == 0 {
@@ -91,8 +92,8 @@ func coarse(size int64, bits int) int {
 	return int(math.Float64bits(float64(max(size, 0))) >> (52 - bits))
 }
 
-// merge returns an item for each of n cells and how many wait in it, of the mean size of those that wait, or of the
-// smallest.
+// merge returns an item for each of n cells, of the mean or the smallest size of the cell's waiting items, and how
+// many wait in each.
 func (p *Problem) merge(of []int, n int, left []int, smallest bool) (items []Item, waiting []int) {
 	items, waiting = make([]Item, n), make([]int, n)
 	sum := make([][MaxDims]float64, n)

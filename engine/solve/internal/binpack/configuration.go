@@ -8,13 +8,13 @@ const (
 	maxColumns  = 400    // rounds
 	checkEvery  = 12     // rounds after which it ends if they moved neither value nor bound by
 	minProgress = 0.0003 // this part
-	// With fractional loads it also ends once the bound rests where value and bound are near, or too often.
+	// With fractional loads it also ends if the bound stalls while it is near the value, or for too many checks.
 	nearGap = 1.003
 	maxIdle = 8
 )
 
-// configurationLP is the LP over whole patterns (Gilmore and Gomory). A row is an item that waits, scaled to a demand
-// of one; a column is a pattern. Its pricing problem is a knapsack for each bin.
+// configurationLP is the LP over whole patterns (Gilmore and Gomory). A row is a waiting item, scaled to a demand of
+// one; a column is a pattern. Its pricing problem is a knapsack for each bin.
 type configurationLP struct {
 	p         *Problem
 	items     []int // by row
@@ -25,14 +25,14 @@ type configurationLP struct {
 	stable    []float64 // the duals that gave it, scaled as Farley's bound is
 	pool      []*column
 	promising []*column // of the pool; scratch of reoptimize
-	// fractional: a bin for which no whole load can be proven to be worth at most its price may have a load with parts of
-	// items. The LP is then no longer one of patterns that can be bought, but its bound holds.
+	// fractional lets a bin have a load with parts of items if its whole loads cannot be proven to be worth at most its
+	// price. The LP then no longer consists of patterns that can be bought, but its bound holds.
 	fractional bool
 	steps      int
 }
 
-// newConfigurationLP returns the LP of what is left, with the patterns of a solution, and with prices that are known to
-// prove a bound. It returns nil where there are no rows, too many, or one that no bin serves.
+// newConfigurationLP returns the LP of the items left, with the patterns of a solution, and with prices that are
+// known to prove a bound. It returns nil if there are no rows, too many, or one that no bin serves.
 func (p *Problem) newConfigurationLP(
 	left []int, known []Pattern, y *prices, bound float64, steps int,
 ) *configurationLP {
@@ -68,7 +68,7 @@ func (p *Problem) newConfigurationLP(
 	return c
 }
 
-// distinctBins returns the bins without those that differ from another only in what no row asks for.
+// distinctBins returns the bins without those that differ from another only in classes that no row has.
 func (c *configurationLP) distinctBins() []int {
 	var out []int
 	asked := NewSet(0)
@@ -87,7 +87,7 @@ func (c *configurationLP) distinctBins() []int {
 	return out
 }
 
-// equivalent reports whether two bins are the same to the classes.
+// equivalent reports whether two bins are the same for the classes.
 func (p *Problem) equivalent(i, j int, classes Set) bool {
 	a, b := &p.Bins[i], &p.Bins[j]
 	if a.Price != b.Price || a.Pool != b.Pool || a.Size != b.Size || !slices.Equal(a.Charge, b.Charge) {
@@ -178,7 +178,7 @@ func (c *configurationLP) round(dual []float64) bool {
 	return c.reoptimize()
 }
 
-// reoptimize solves the LP over the columns that are known. It reports whether anything changed.
+// reoptimize solves the LP over the known columns. It reports whether anything changed.
 func (c *configurationLP) reoptimize() bool {
 	changed := false
 	c.promising = c.promising[:0]
@@ -198,8 +198,9 @@ func (c *configurationLP) reoptimize() bool {
 	return changed
 }
 
-// entering returns the column of the least reduced cost for its cost among those that were negative when all were last
-// priced; once none of them is, all are priced again (partial pricing). nil = none.
+// entering returns the column with the lowest reduced cost for its cost among those that were negative when all were
+// last priced; if none of them still is, it prices all again (partial pricing). It returns nil if no column is
+// negative.
 func (c *configurationLP) entering() *column {
 	for _, all := range []bool{false, true} {
 		from := c.promising

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// With a cutoff the solution is the same as without if it costs less; otherwise the search only ends sooner.
+// If the best solution costs less than the cutoff, the cutoff does not change it; otherwise the search merely ends
+// sooner.
 func TestCutoffLosesNoCheaperSolution(t *testing.T) {
 	sooner, served := 0, 0
 	for seed := range uint64(60) {

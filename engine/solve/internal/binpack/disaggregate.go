@@ -2,8 +2,8 @@ package binpack
 
 import "slices"
 
-// disaggregation turns patterns of relaxed items into patterns of the items themselves: each bin becomes, say, one in
-// the zone in which most of what it was to hold still waits.
+// disaggregation turns patterns of relaxed items into patterns of the items themselves: a bin becomes, for example,
+// one in the zone where most of its intended items still wait.
 type disaggregation struct {
 	*search
 	members [][]int // by relaxed item: its items, the most constrained first
@@ -11,8 +11,8 @@ type disaggregation struct {
 	open    []int   // by class: how many bins are open to it
 }
 
-// disaggregate buys the relaxed patterns, bin by bin, as far as items wait for them, fills what stayed free, and packs
-// the rest greedily.
+// disaggregate buys the relaxed patterns, bin by bin, as far as items wait for them, fills the room left free, and
+// packs the remaining items greedily.
 func (s *search) disaggregate(relaxed []Pattern) ([]Pattern, int64) {
 	f := s.newDisaggregation()
 	f.order = f.order[:0]
@@ -134,7 +134,7 @@ func (f *disaggregation) try(k int, x *Pattern) (load, float64) {
 	return f.unload(k), score
 }
 
-// urgency is above 1 for items of which much is left and to which few bins are open.
+// urgency returns a weight above 1: larger for items of which more is left and to which fewer bins are open.
 func (f *disaggregation) urgency(i int) float64 {
 	left := float64(f.left[i]) / float64(f.p.Items[i].Count+1)
 	return 1 + float64(0.1*left/float64(f.open[f.p.Items[i].Class]))

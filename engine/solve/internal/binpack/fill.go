@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// load is a bin as a fill left it.
+// load is a bin after a fill.
 type load struct {
 	bin   int
 	items []ItemCount // valid until the next fill
@@ -13,7 +13,7 @@ type load struct {
 	all   bool // nothing else waits
 }
 
-// keep makes l the load o, in its own memory.
+// keep copies the load o to l, in l's own memory.
 func (l *load) keep(o load) {
 	items := append(l.items[:0], o.items...)
 	*l = o
@@ -23,12 +23,12 @@ func (l *load) keep(o load) {
 // Rules for filling a bin.
 const (
 	byValue         = iota // most valuable items first, as many as fit
-	byDotProduct           // repeatedly the item whose size points most where there is room
-	byDominantShare        // repeatedly the item of most value for its share of what is scarcest
+	byDotProduct           // repeatedly the item whose size best matches the free room
+	byDominantShare        // repeatedly the item of most value for its share of the scarcest dimension
 	fillRules
 )
 
-// admit lists what fits into the empty bin, for the fills that follow.
+// admit lists the items that fit into the empty bin, for the fills that follow.
 func (s *search) admit(bin int) {
 	b := &s.p.Bins[bin]
 	s.list = s.list[:0]
@@ -55,7 +55,7 @@ func (s *search) fill(bin, rule int) load {
 	return s.unload(bin)
 }
 
-// room returns how many more of the item the bin can have, at most limit.
+// room returns how many more of the item the bin can hold, at most limit.
 func (s *search) room(i int, free *Vector, limit int) int {
 	size := s.size(i)
 	for d, n := range size {
@@ -103,8 +103,8 @@ func (s *search) put(i, n int, free *Vector) {
 	s.taken[i] += n
 }
 
-// fillByScore fills item by item; of an item that fits often, an eighth at a time. A score falls as the bin fills and
-// never rises, so an item whose earlier score was below the best current one is not scored again.
+// fillByScore fills item by item; an item that fits many times, an eighth at a time. A score falls as the bin fills
+// and never rises, so an item whose earlier score was below the best current one is not scored again.
 func (s *search) fillByScore(b *Bin, rule int, free *Vector) {
 	r := scorer{search: s, rule: rule, free: free}
 	for d := range s.p.Dims {
@@ -124,13 +124,13 @@ func (s *search) fillByScore(b *Bin, rule int, free *Vector) {
 	}
 }
 
-// candidate is an item with an upper bound of its score, negative if it fits no more.
+// candidate is an item with an upper bound on its score, negative if it no longer fits.
 type candidate struct {
 	item  int
 	score float64
 }
 
-// scorer rates items for the room that is free.
+// scorer rates items for the free room.
 type scorer struct {
 	*search
 	rule         int

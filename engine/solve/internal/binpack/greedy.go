@@ -4,12 +4,12 @@ import "slices"
 
 const (
 	maxBins      = 6  // bins that are filled by every rule before one is bought
-	maxBinsLarge = 2  // the same where there are many items: the greedy's solution is then only a beginning
-	repricings   = 12 // times that items are valued anew while all that waits is bought
-	portions     = 60 // the same load is not bought for more than this part of all before others are considered
+	maxBinsLarge = 2  // the same if there are many items: the greedy's solution is then only a start
+	repricings   = 12 // how often items are revalued until all are bought
+	portions     = 60 // one load is bought for at most 1/portions of the total value before others are considered
 )
 
-// greedy buys bins until nothing waits that one could hold, and returns the patterns and their cost.
+// greedy buys bins until no bin can hold a waiting item, and returns the patterns and their cost.
 func (s *search) greedy() ([]Pattern, int64) {
 	var out []Pattern
 	var cost int64
@@ -45,8 +45,8 @@ func (s *search) greedy() ([]Pattern, int64) {
 	return s.endEarlier(out, cost, endings)
 }
 
-// fillBest fills the most promising bins and returns the load of most value for its price, and in closer the cheapest
-// that takes all that waits.
+// fillBest fills the most promising bins. It sets best to the load of most value for its price, and closer to the
+// cheapest load that takes all waiting items.
 func (s *search) fillBest(best, closer *load) {
 	best.bin, closer.bin = -1, -1
 	top := 0.0
@@ -93,8 +93,8 @@ func (s *search) promising() []int {
 	return out
 }
 
-// howOften returns how often to buy the load: as often as the same can be made again, but for the last quarter, where
-// another may be better, and not for more than a portion.
+// howOften returns how often to buy the load: as often as it can be repeated, except for the last quarter, where
+// another load may be better, and for at most a portion of the value.
 func (s *search) howOften(l *load, portion float64) int {
 	times := s.repeats(l.items)
 	times = max(1, times-times/4)
@@ -104,7 +104,7 @@ func (s *search) howOften(l *load, portion float64) int {
 	return s.affordable(l.bin, times)
 }
 
-// addPrice adds the price of so many bins, up to what a number can hold.
+// addPrice adds the price of this many bins to the cost, at most up to limit.
 func addPrice(cost int64, times int, price int64) int64 {
 	const limit = 1 << 61
 	if price > 0 && int64(times) > (limit-cost)/price {

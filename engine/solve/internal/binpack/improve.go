@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// maxRemoved is the most bins that are repacked at once.
+// maxRemoved is the maximum number of bins that are repacked at once.
 const maxRemoved = 6
 
-// improve is a large neighbourhood search: each round removes a few bins, those that waste most among them, packs their
-// items anew, and keeps a packing that is no dearer. bound is what no solution can be cheaper than.
+// improve is a large neighbourhood search: each round removes a few bins, including some that waste most, repacks
+// their items, and keeps the new packing if it costs no more. bound is a lower bound on the cost of all solutions.
 func (s *search) improve(patterns []Pattern, cost int64, bound float64, effort int) ([]Pattern, int64) {
 	w := &improver{s: s, patterns: patterns, cost: cost, chance: rand.New(rand.NewPCG(1, 2))}
 	w.rank()
@@ -63,7 +63,7 @@ func (w *improver) rank() {
 	w.inUse = slices.Compact(w.inUse)
 }
 
-// pick chooses the patterns of which one bin each is removed; a pattern may be chosen several times.
+// pick chooses the patterns that lose one bin each; a pattern may be chosen several times.
 func (w *improver) pick(round int) []int {
 	bins := 0
 	for i := range w.patterns {
@@ -92,8 +92,8 @@ func (w *improver) pick(round int) []int {
 	return out
 }
 
-// round repacks some bins and keeps the new packing if it is no dearer. Rounds differ in whether items are valued anew,
-// which bins may be bought, and whether prices are blurred.
+// round repacks some bins and keeps the new packing if it costs no more. Rounds differ in whether items are revalued,
+// which bins may be bought, and whether prices are perturbed.
 func (w *improver) round(round int) {
 	removed := w.pick(round)
 	sub, items := w.subproblem(removed)
@@ -140,8 +140,8 @@ func (w *improver) round(round int) {
 	w.rank()
 }
 
-// subproblem returns the problem of packing the items of the removed bins alone, and the index that each of them has in
-// the whole problem.
+// subproblem returns the problem of packing the items of the removed bins alone, and the index of each item in the
+// whole problem.
 func (w *improver) subproblem(removed []int) (*Problem, []int) {
 	count := map[int]int{}
 	for _, i := range removed {
@@ -163,7 +163,7 @@ func (w *improver) subproblem(removed []int) (*Problem, []int) {
 	return &sub, items
 }
 
-// poolsWithout returns what the pools have left once the removed bins are gone.
+// poolsWithout returns what the pools have left without the removed bins.
 func (w *improver) poolsWithout(removed []int) []Pool {
 	pools := clonePools(w.s.pools)
 	for _, i := range removed {

@@ -24,7 +24,7 @@ type knapsack struct {
 	size     [][]float64 // by item, constraint
 	nonzero  [][]int     // by item: the constraints in which its size is not 0
 	sizes    [][]float64 // by item: its size in these
-	upper    []int       // the most of each that a bin can have
+	upper    []int       // the most of each item that a bin can hold
 	capacity []float64
 	budget   int       // steps of branch and bound
 	dual     []float64 // of the capacities, from the last relaxation; nil = none yet
@@ -89,10 +89,10 @@ func (c *configurationLP) knapsackOf(b int) *knapsack {
 	return k
 }
 
-// price looks for a load of more value than the bin's price and adds it as a column: where that is easy, or, if eager,
-// by branch and bound. It returns the most that a load can be worth.
+// price looks for a load worth more than the bin's price and adds it as a column. It rounds the relaxation and, if
+// that finds none or eager is set, tries branch and bound. It returns an upper bound on the value of a load.
 func (c *configurationLP) price(k *knapsack, eager bool) float64 {
-	// The duals that proved a bin too dear a round ago often still do.
+	// The duals that proved a bin too expensive a round ago often still do.
 	if k.dual != nil {
 		c.steps -= len(k.items)/16 + 1
 		if limit := k.bound(); limit <= k.price {
@@ -120,7 +120,7 @@ func (c *configurationLP) price(k *knapsack, eager bool) float64 {
 	return max(limit, value)
 }
 
-// branchAndBound improves a load. Its budget grows for bins where it paid before: where the search was complete, or
+// branchAndBound improves a load. Its budget grows for bins for which it paid off before: the search was complete, or
 // found a better load.
 func (c *configurationLP) branchAndBound(k *knapsack, whole []int) ([]int, float64) {
 	budget := k.budget
@@ -201,7 +201,7 @@ func (k *knapsack) rounded(part []float64) []int {
 	}
 }
 
-// bound returns an upper bound of a load's value: Lagrange's, valid for any duals.
+// bound returns an upper bound on a load's value: Lagrange's, valid for any duals.
 func (k *knapsack) bound() float64 {
 	sum := 0.0
 	for d, y := range k.dual {
@@ -213,7 +213,7 @@ func (k *knapsack) bound() float64 {
 	return sum
 }
 
-// priceOf returns the price of one of the item at the duals.
+// priceOf returns the price of one piece of the item at the duals.
 func (k *knapsack) priceOf(i int) float64 {
 	sum := 0.0
 	size := k.size[i][:len(k.dual)]

@@ -49,12 +49,12 @@ func (p *Problem) relaxed() *Problem {
 
 func (p *Problem) soft(slot int) bool { return slot < len(p.Soft) && p.Soft[slot] }
 
-// allHard reports whether the bound may count on all slots of the items.
+// allHard reports whether the bound may rely on all slots of the items.
 func (p *Problem) allHard() bool {
 	return !slices.ContainsFunc(p.Items, func(it Item) bool { return slices.ContainsFunc(it.Slots, p.soft) })
 }
 
-// withoutSoft returns the problem without the slots on which a bound must not count.
+// withoutSoft returns the problem without the slots on which a bound must not rely.
 func (p *Problem) withoutSoft() *Problem {
 	out := *p
 	out.Items = slices.Clone(p.Items)

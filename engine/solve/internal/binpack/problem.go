@@ -1,16 +1,16 @@
 // Package binpack solves variable-sized vector bin packing with costs, on integers: which bins to buy, of many sizes
 // and prices, so that all items have room and the bins cost little. An item and a bin have a size in up to MaxDims
-// dimensions. Not every bin is open to every item (Bin.Open), some items may not share a bin (Problem.Conflicts), a bin
-// holds only so many takers of a slot (Problem.Slots), and pools limit what can be bought together (Problem.Pools). The
-// package knows neither pods nor instance types: package solve translates.
+// dimensions. Not every bin is open to every item (Bin.Open), some items may not share a bin (Problem.Conflicts), a
+// bin holds a limited number of takers of a slot (Problem.Slots), and pools limit what can be bought together
+// (Problem.Pools). The package knows neither pods nor instance types: package solve translates.
 //
 // Solve goes through these stages and stops as soon as the cost is within gapTolerance of the lower bound:
 //
-//  1. The resource LP (resourcelp.go) forgets that items are whole. Its dual gives a lower bound and shadow prices, the
+//  1. The resource LP (resourcelp.go) treats items as divisible. Its dual gives a lower bound and shadow prices, the
 //     value of each item.
-//  2. A greedy (greedy.go) repeatedly buys the bin whose load is worth most for its price. A load is filled by value,
-//     by the dot product of size and free room (Panigrahy, Talwar, Uyeda and Wieder, "Heuristics for vector bin
-//     packing", 2011), or by value for the share of the scarcest dimension (fill.go).
+//  2. A greedy algorithm (greedy.go) repeatedly buys the bin whose load is worth most for its price. A load is filled
+//     by value, by the dot product of size and free room (Panigrahy, Talwar, Uyeda and Wieder, "Heuristics for vector
+//     bin packing", 2011), or by value for the share of the scarcest dimension (fill.go).
 //  3. The configuration LP (configuration.go) has one column for each way to load a bin. It is solved by column
 //     generation (Gilmore and Gomory, "A linear programming approach to the cutting-stock problem", Operations Research
 //     9, 1961), with smoothed duals (Wentges, 1997). Farley's bound ("A note on bounding a class of linear programming
@@ -18,7 +18,7 @@
 //     of every round. The patterns of its solution are bought, rounded down, and the rest is packed greedily
 //     (rounding.go).
 //  4. Large neighbourhood search (improve.go; Shaw, 1998) removes the bins that waste most and packs their items anew.
-//  5. Where cost and bound are still apart, more column generation raises the bound alone (bound.go).
+//  5. If cost and bound are still apart, more column generation raises the bound alone (bound.go).
 //
 // Two aggregations keep the LPs small. Relaxed items are items without some of their constraints, such as their zone:
 // the LPs work on these, and disaggregate.go assigns their patterns to items. Cells are items of about the same size
@@ -42,7 +42,7 @@ type Item struct {
 	Size    Vector
 	Class   int   // decides which bins are open to it: Bin.Open
 	Group   int   // conflict group, index into Problem.Conflicts
-	Slots   []int // indices into Problem.Slots of which each of them takes one
+	Slots   []int // indices into Problem.Slots; each piece takes one of each
 	Count   int
 	Relaxed int // index into Problem.Relaxed
 }
@@ -58,16 +58,16 @@ type Bin struct {
 
 // Pool limits what can be bought together.
 type Pool struct {
-	Left  []int64 // of each limited quantity, as in Bin.Charge; a bin that charges nothing of it is not held back
+	Left  []int64 // of each limited quantity, as in Bin.Charge; it does not limit bins that charge none
 	Count int     // bins
 }
 
-// Problem is what Solve solves.
+// Problem is the input of Solve.
 type Problem struct {
 	Dims  int
 	Items []Item
-	// Relaxed are the items with fewer constraints, such as without their zones: a lower bound of their cost is a lower
-	// bound of the items' cost. nil = the items themselves.
+	// Relaxed are the items with fewer constraints, such as without their zones: a lower bound on their cost is a lower
+	// bound on the items' cost. nil = the items themselves.
 	Relaxed   []Item
 	Bins      []Bin
 	Pools     []Pool
@@ -76,10 +76,10 @@ type Problem struct {
 	Conflicts []Set  // by conflict group: groups that may not be in the same bin; symmetric
 }
 
-// ItemCount is so many of an item.
+// ItemCount is a number of pieces of an item.
 type ItemCount struct{ Item, N int }
 
-// Pattern is a loaded bin, bought so many times.
+// Pattern is a loaded bin, to be bought Times times.
 type Pattern struct {
 	Bin   int
 	Items []ItemCount // by item

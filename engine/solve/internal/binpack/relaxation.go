@@ -13,9 +13,9 @@ type boundedSimplex struct {
 	load           []float64
 }
 
-// solveRelaxation solves the linear relaxation of the knapsack, in which items may be cut, by the simplex method for
-// bounded variables (Dantzig, Econometrica 23, 1955). It sets the duals and returns how many of each item the bin would
-// take.
+// solveRelaxation solves the linear relaxation of the knapsack, in which items may be divided, by the simplex method
+// for bounded variables (Dantzig, Econometrica 23, 1955). It sets the duals and returns how many of each item the bin
+// would take.
 func (k *knapsack) solveRelaxation() []float64 {
 	s := &k.simplex
 	k.startRelaxation()
@@ -148,7 +148,7 @@ func (s *boundedSimplex) pivot(enter int, step float64, out int, full bool) {
 	}
 }
 
-// subtract takes f times b from a.
+// subtract subtracts f times b from a.
 func subtract(a, b []float64, f float64) {
 	b = b[:len(a)]
 	for j := range a {

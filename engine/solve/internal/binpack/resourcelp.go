@@ -49,7 +49,7 @@ type resourceLP struct {
 	slotted float64            // what a bin's slots are worth at them
 }
 
-// solveResourceLP solves the resource LP of what is left. It returns the shadow prices and a valid lower bound of the
+// solveResourceLP solves the resource LP of what is left. It returns the shadow prices and a valid lower bound on the
 // cost.
 func (p *Problem) solveResourceLP(left []int) (*prices, float64) {
 	f := &resourceLP{p: p}
@@ -67,7 +67,7 @@ func (p *Problem) solveResourceLP(left []int) (*prices, float64) {
 	return &f.prices, f.bound(left)
 }
 
-// classGroups gathers the classes that wait and have the same open bins. open is by group.
+// classGroups groups the waiting classes that have the same open bins. open is by group.
 func (p *Problem) classGroups(left []int) (group []int, open []Set) {
 	classes := 0
 	for i := range p.Items {
@@ -218,8 +218,8 @@ func (f *resourceLP) solve() {
 	}
 }
 
-// initialColumn returns the column of the bin that gives most of one row for its price. Where no bin gives any, a dear
-// artificial one stands in: infeasibility is not for the LP to report.
+// initialColumn returns the column of the bin that gives most of one row for its price. If no bin gives any, an
+// expensive artificial column stands in: the LP does not report infeasibility.
 func (f *resourceLP) initialColumn(row int, gives func(bin int) float64) *column {
 	out, best := &column{cost: 1e15, rows: []int32{int32(row)}, vals: []float64{1}}, 0.0
 	for k := range f.p.Bins {

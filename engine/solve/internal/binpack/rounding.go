@@ -19,7 +19,7 @@ func (s *search) realize(lp *configurationLP, rows *Problem, left []int, exact b
 		it := &s.p.Items[i]
 		row, value := &rows.Items[it.Relaxed], lp.itemValue(it.Relaxed)
 		if it.Class == row.Class {
-			// What a row is worth is shared out by size.
+			// The value of a row is divided among its items by size.
 			if mean := s.prices.of(row, rows.Dims); mean > 0 {
 				value *= s.value[i] / mean
 			}
@@ -56,7 +56,7 @@ func (s *search) round(lp *configurationLP, all bool) ([]Pattern, int64) {
 	return append(r.out, rest...), addPrice(r.cost, 1, more)
 }
 
-// fraction is a pattern that the LP buys so many times.
+// fraction is a pattern, and how many times the LP buys it.
 type fraction struct {
 	bin   int
 	items []ItemCount
@@ -82,7 +82,7 @@ func (r *rounding) fractions(lp *configurationLP) (out []fraction) {
 	return out
 }
 
-// feasible returns the column's load as far as a bin can have it: the LP knows no conflicts, and is not exact.
+// feasible returns the part of the column's load that a bin can hold: the LP ignores conflicts, and is not exact.
 func (r *rounding) feasible(col *column, lp *configurationLP) []ItemCount {
 	free := r.p.Bins[col.bin].Size
 	for k, row := range col.rows {
@@ -93,7 +93,7 @@ func (r *rounding) feasible(col *column, lp *configurationLP) []ItemCount {
 	return slices.Clone(r.unload(col.bin).items)
 }
 
-// purchase buys the load as often as it can and may.
+// purchase buys the load up to the given number of times, as far as items and the pool allow, and returns how often.
 func (r *rounding) purchase(bin int, items []ItemCount, times int) int {
 	if times = r.affordable(bin, min(times, r.repeats(items))); times > 0 {
 		r.buy(bin, items, times)
@@ -103,7 +103,7 @@ func (r *rounding) purchase(bin int, items []ItemCount, times int) int {
 	return times
 }
 
-// buyWhole buys the pattern as often as the LP does, rounded down. Items of which the LP has too many run out: others
+// buyWhole buys the pattern as often as the LP does, rounded down. Items that the LP uses too often run out: others
 // take their room.
 func (r *rounding) buyWhole(x *fraction) {
 	n := int(x.times)
@@ -126,7 +126,7 @@ func (r *rounding) buyLike(x *fraction, times int) int {
 	return r.purchase(x.bin, l.items, max(1, min(times, r.repeats(l.items)/2)))
 }
 
-// fillUp fills a bin with what still waits of the pattern, and then with anything.
+// fillUp fills a bin with the pattern's items that still wait, and then with any items.
 func (r *rounding) fillUp(x *fraction) load {
 	b := &r.p.Bins[x.bin]
 	free := b.Size

@@ -71,7 +71,7 @@ func (s *search) affordable(bin, limit int) int {
 	return max(limit, 0)
 }
 
-// buy buys the loaded bin so many times; a negative number returns it.
+// buy buys the loaded bin this many times; a negative number returns bins.
 func (s *search) buy(bin int, items []ItemCount, times int) {
 	b := &s.p.Bins[bin]
 	pool := &s.pools[b.Pool]
@@ -85,7 +85,7 @@ func (s *search) buy(bin int, items []ItemCount, times int) {
 	}
 }
 
-// repeats returns how often the same load can be made of what waits.
+// repeats returns how often the same load can be made from the waiting items.
 func (s *search) repeats(items []ItemCount) int {
 	times := 1 << 40
 	for _, c := range items {
@@ -94,7 +94,7 @@ func (s *search) repeats(items []ItemCount) int {
 	return times
 }
 
-// reprice values what waits anew and returns a lower bound of its cost.
+// reprice revalues the waiting items and returns a lower bound on their cost.
 func (s *search) reprice() float64 {
 	bound := 0.0
 	if !s.fixed {
@@ -114,7 +114,7 @@ func (s *search) reprice() float64 {
 	return bound
 }
 
-// revalue values all items as if so many of them waited, and leaves what waits as it is.
+// revalue values all items as if left of them waited, without changing how many wait.
 func (s *search) revalue(left []int) {
 	s.prices, _ = s.p.solveResourceLP(left)
 	for i := range s.p.Items {
@@ -122,7 +122,7 @@ func (s *search) revalue(left []int) {
 	}
 }
 
-// rankBins lists the bins that are open to what waits, and rates each by a simple fill.
+// rankBins lists the bins that are open to waiting items, and rates each by a simple fill.
 func (s *search) rankBins() {
 	s.bins = s.bins[:0]
 	open := NewSet(len(s.prices.group))

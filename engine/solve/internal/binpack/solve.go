@@ -5,12 +5,12 @@ import "math"
 // Options bound the work.
 type Options struct {
 	Steps int // 0 = the default
-	// Spill says that what finds no bin here may find one elsewhere: where limits leave some without, no dearer bins are
-	// bought to serve more.
+	// Spill means that items that find no bin here may find one elsewhere: if limits leave some unpacked, the solver
+	// does not buy more expensive bins to serve more.
 	Spill bool
-	// SkipBound says that nobody reads the bound: no work goes into a bound that does not improve the solution.
+	// SkipBound means that the bound is not used: no work goes into a bound that does not improve the solution.
 	SkipBound bool
-	// Cutoff is the cost from which on a solution is useless: the search ends once the bound reaches it. 0 = none.
+	// Cutoff is the cost at which a solution becomes useless: the search ends once the bound reaches it. 0 = none.
 	Cutoff int64
 }
 
@@ -147,8 +147,8 @@ func (v *solver) run(lp *configurationLP, target float64) {
 	v.steps -= before - lp.steps
 }
 
-// maxExactRows is the most items for which each has a row of its own in the configuration LP. Where a bin holds many
-// things, cells of similar size serve better and sooner.
+// maxExactRows returns the maximum number of items that have rows of their own in the configuration LP. If a bin
+// holds many things, cells of similar size give better results sooner.
 func (v *solver) maxExactRows() int {
 	const crowd, inCrowds = 20, 160
 	things := 0

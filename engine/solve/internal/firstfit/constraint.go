@@ -35,7 +35,7 @@ type constraint struct {
 	self, skew        int32
 	minDomains        int
 	host              bool
-	wide              bool    // of apartFrom: it keeps out of all domains a node may be in; the domain stays open
+	wide              bool    // of apartFrom: it applies to all domains that a node may be in, so the domain stays open
 	universe          []int32 // of balance: the domains that count
 	least             int32   // of balance: the count of the emptiest of them, at the variant's version
 }
@@ -43,7 +43,7 @@ type constraint struct {
 // affinity is a set of terms that the same pod must satisfy.
 type affinity struct {
 	counters []int
-	alone    bool // the first pod of the group may have no pod to be near to
+	alone    bool // the first pod of the group need not be near any pod
 	free     bool // this is the first pod, at the variant's version
 }
 
@@ -58,8 +58,9 @@ func antiAffinity(state *rules.State, counter int, wide bool) constraint {
 	return c
 }
 
-// decides reports whether the constraint demands that a node's domain is known: a spread does; an anti-affinity, so
-// that others can be elsewhere; and the first pod of a group, which others will follow.
+// decides reports whether the constraint requires a node's domain to be known: a spread does; an anti-affinity that
+// is not wide, so that others can be elsewhere; and the affinity of the first pod of a group, which others will
+// follow.
 func (v *variant) decides(c *constraint) bool {
 	return c.need == balance || c.need == apartFrom && !c.wide || c.need == nearPods && v.affinities[c.affinity].free
 }
@@ -76,7 +77,7 @@ func (v *variant) topologyRule() model.Rule {
 	return model.RuleRequirement
 }
 
-// prepare brings what the variant knows of topologies up to date with the counts.
+// prepare updates what the variant knows about topologies to the current counts.
 func (f *fleet) prepare(v *variant) {
 	against := f.state.AvoidedByCounters(v.shape)
 	if v.prepared == f.version && len(v.all) == len(v.own)+len(against) {
@@ -136,7 +137,7 @@ func (f *fleet) allows(v *variant, c *constraint, domain int32) bool {
 	return int64(f.at(c.counter, domain))+int64(c.self)-int64(c.least) <= int64(c.skew)
 }
 
-// allowsHost is allows for a planned node as a domain of its own. There is always an empty one: the next node.
+// allowsHost is allows for a planned node as a domain of its own. There is always an empty domain: the next node.
 func (f *fleet) allowsHost(v *variant, c *constraint, i int) bool {
 	n := get(f.counter(c.counter).host, i)
 	switch c.need {
@@ -148,8 +149,8 @@ func (f *fleet) allowsHost(v *variant, c *constraint, i int) bool {
 	return n+c.self <= c.skew
 }
 
-// narrow leaves the zones and capacity types of an option that all constraints allow now. It reports whether there are
-// any.
+// narrow restricts an option to the zones and capacity types that all constraints allow now. It reports whether any
+// are left.
 func (f *fleet) narrow(v *variant, view int, o *option) bool {
 	o.zonesNow = append(o.zonesNow[:0], o.Zones...)
 	o.capacityNow = append(o.capacityNow[:0], o.Capacity...)
@@ -179,7 +180,7 @@ func (f *fleet) narrowDomains(v *variant, c *constraint, domains []int32, set ru
 	}
 }
 
-// onNode returns the rule about other pods that keeps one more off an existing node, "" if none does.
+// onNode returns the rule about other pods that keeps one more pod off an existing node, "" if none does.
 func (f *fleet) onNode(v *variant, node int) model.Rule {
 	for i := range v.all {
 		c := &v.all[i]

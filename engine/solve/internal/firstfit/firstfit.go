@@ -16,7 +16,7 @@
 //   - fleet.version changes whenever a count does. What a variant knows of topologies is valid for one version.
 //
 // Where Karpenter and kube-scheduler differ, the package does what kube-scheduler allows: one pod must match all
-// affinity terms, only the first pod of a group may have no pod to be near to, and pods on a node whose zone is decided
+// affinity terms, only the first pod of a group need not be near any pod, and pods on a node whose zone is decided
 // later are counted then.
 package firstfit
 
@@ -28,13 +28,13 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// ShapeCount is so many pods of a shape.
+// ShapeCount is a number of pods of a shape.
 type ShapeCount struct{ Shape, N int }
 
 // Node is a planned node, with what it may still become.
 type Node struct {
 	View   int
-	Shapes []ShapeCount // in the order in which they came; a shape may come again
+	Shapes []ShapeCount // in the order in which they were added; a shape may occur again
 	Types  rules.Bits   // that hold the load and the daemons
 	rules.OfferSet
 	Custom  model.Requirements // on labels that neither type nor offering decides
@@ -42,8 +42,8 @@ type Node struct {
 	Relaxed bool               // minValues need not be kept
 }
 
-// Placement is the place of one pending pod: an existing or a planned node, the other index being -1, or the rule for
-// which it has none.
+// Placement says where one pending pod goes: to an existing or a planned node, the other index being -1, or to none,
+// with the rule that is the reason.
 type Placement struct {
 	Node, Planned int
 	Turn          int // pods can be bound in this order
@@ -52,7 +52,7 @@ type Placement struct {
 
 func refused(rule model.Rule) Placement { return Placement{Node: -1, Planned: -1, Rule: rule} }
 
-// Packer places pods. While it is at work, nothing may be taken back from its State.
+// Packer places pods. While it is in use, nothing may be unbound from its State.
 type Packer struct {
 	s        *model.Snapshot
 	policy   *model.Policy
@@ -84,7 +84,7 @@ func New(
 	return p
 }
 
-// leastRequest returns what every pending pod requests at least: nodes that have less are closed to all.
+// leastRequest returns the least that any pending pod requests of each resource: nodes with less take no pod.
 func leastRequest(s *model.Snapshot) (least model.Resources) {
 	first := true
 	seen := make([]bool, len(s.Shapes))
@@ -104,8 +104,8 @@ func leastRequest(s *model.Snapshot) (least model.Resources) {
 	return least
 }
 
-// Place places up to n pods of the shape, one after the other. It returns their places, and the rule for which the
-// others have none.
+// Place places up to n pods of the shape, one after the other. It returns their placements, and the rule that keeps
+// the others unplaced.
 func (p *Packer) Place(shape, n int) (places []Placement, rule model.Rule) {
 	if shape < 0 || shape >= len(p.s.Shapes) {
 		return nil, model.RuleUnmodelled
@@ -120,9 +120,9 @@ func (p *Packer) Place(shape, n int) (places []Placement, rule model.Rule) {
 	return places, ""
 }
 
-// PlaceAll places all pending pods but those that are placed already (by index, nil for none). A pod without a place is
-// tried again as long as others found one. The answers are by index into Snapshot.Pending. Pods below the policy's
-// priority cutoff use only existing nodes.
+// PlaceAll places all pending pods except those already placed (by index, nil for none). An unplaced pod is tried
+// again as long as others get placed. The results are by index into Snapshot.Pending. Pods below the policy's
+// priority cutoff use only nodes that have been launched.
 func (p *Packer) PlaceAll(placed []bool) []Placement {
 	out := make([]Placement, len(p.s.Pending))
 	queue := slices.DeleteFunc(p.queue(), func(i int) bool { return placed != nil && placed[i] })
@@ -148,7 +148,7 @@ func (p *Packer) placeOne(pod *model.Pod) Placement {
 	if pod.Shape < 0 || pod.Shape >= len(p.s.Shapes) {
 		return refused(model.RuleUnmodelled)
 	}
-	if p.policy.HasPriorityCutoff && !pod.Virtual && pod.Priority < p.policy.PriorityCutoff {
+	if !p.policy.LaunchesFor(pod) {
 		at := p.one(pod.Shape, false)
 		if at.Rule != "" {
 			at.Rule = model.RulePriority
@@ -194,7 +194,7 @@ func (p *Packer) queue() []int {
 	return out
 }
 
-// one places one pod, on an existing node only unless launch is set.
+// one places one pod, only on a node that has been launched unless launch is set.
 func (p *Packer) one(shape int, launch bool) Placement {
 	switch s := &p.s.Shapes[shape]; {
 	case len(s.Unmodelled) > 0:
@@ -207,11 +207,11 @@ func (p *Packer) one(shape int, launch bool) Placement {
 	steps := []func(*variant) Placement{p.toNode, p.toPlanned, p.toNew}
 	switch {
 	case !launch:
-		return p.relax(shape, steps[:1])
+		return p.relax(shape, []func(*variant) Placement{p.toLaunched})
 	case p.policy.Preferences != model.Priced:
 		return p.relax(shape, steps)
 	}
-	// A priced preference is not worth a node of its own: it is kept on nodes that are there.
+	// A priced preference is not worth a node of its own: it is kept only on existing and planned nodes.
 	if at := p.relax(shape, steps[:2]); at.Rule == "" {
 		return at
 	}
@@ -233,10 +233,18 @@ func (p *Packer) relax(shape int, steps []func(*variant) Placement) (at Placemen
 }
 
 // toNode takes the first existing node that allows the pod.
-func (p *Packer) toNode(v *variant) Placement {
+func (p *Packer) toNode(v *variant) Placement { return p.toExisting(v, true) }
+
+// toLaunched is toNode without the nodes that are not launched yet.
+func (p *Packer) toLaunched(v *variant) Placement { return p.toExisting(v, false) }
+
+func (p *Packer) toExisting(v *variant, unlaunched bool) Placement {
 	rule := model.RuleResource
 	for i := range v.nodes.All() {
 		node := p.nodes[i]
+		if !unlaunched && p.state.Node(node).Unlaunched {
+			continue
+		}
 		if p.admits(v, node) != "" {
 			v.nodes.Remove(i)
 			continue
@@ -254,7 +262,7 @@ func (p *Packer) toNode(v *variant) Placement {
 	return refused(rule)
 }
 
-// admits returns the rule for which the node itself refuses the variant; a refusal is final.
+// admits returns the rule by which the node itself refuses the variant; a refusal is final.
 func (p *Packer) admits(v *variant, node int) model.Rule {
 	if rule := p.state.Admits(v.shape, node); rule != "" {
 		return rule
@@ -358,11 +366,11 @@ func nearer(a, b model.Rule) model.Rule {
 }
 
 // Open adds a node that was planned elsewhere, within the limits of its pool; pods may join it, and it may become any
-// of its Types. Its index is the number of planned nodes before.
+// of its Types. Its index is the number of planned nodes before the call.
 func (p *Packer) Open(n Node) { p.fleet.open(n) }
 
-// Planned returns the planned nodes, opened from outside or by the packer, by index. A node with pods that keep away
-// from others by a label gets one value of it, of those from which all others were kept away.
+// Planned returns the planned nodes, opened from outside or by the packer, by index. A node whose pods have
+// anti-affinity by a label gets one value of it, one of those that all others were kept out of.
 func (p *Packer) Planned() []Node {
 	out := make([]Node, len(p.fleet.nodes))
 	for i := range p.fleet.nodes {

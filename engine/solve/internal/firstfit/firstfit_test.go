@@ -13,7 +13,7 @@ import (
 	"github.com/nodeless/nodeless/lab/scenario"
 )
 
-// packer reads the upper half of a scenario.
+// packer parses a cluster in the scenario format.
 func packer(t *testing.T, cluster string) (*firstfit.Packer, *model.Snapshot, []*rules.View) {
 	t.Helper()
 	s, policy, err := scenario.Parse(cluster)
@@ -34,8 +34,8 @@ func over(s *model.Snapshot, policy model.Policy) (*firstfit.Packer, []*rules.Vi
 	return firstfit.New(s, policy, rules.NewState(s), views, rooms), views
 }
 
-// tell places all pending pods and writes down the planned nodes, each as its types, zones and pods, and the pods
-// without a place.
+// tell places all pending pods and formats the planned nodes, each with its types, zones and pods, and the unplaced
+// pods.
 func tell(t *testing.T, cluster string) string {
 	t.Helper()
 	p, s, views := packer(t, cluster)
@@ -268,8 +268,8 @@ func TestPodsJoinOpenedNodes(t *testing.T) {
 	}
 }
 
-// A plan is right if the scheduler could bind its pods one after another in some order, whichever of its offerings each
-// planned node becomes.
+// A plan is valid if kube-scheduler could bind its pods one after another in some order, whichever of its offerings
+// each planned node becomes.
 func TestKubeSchedulerBindsRandomPlans(t *testing.T) {
 	for seed := range uint64(150) {
 		s := gen.Constrained(seed)
@@ -286,7 +286,7 @@ func TestKubeSchedulerBindsRandomPlans(t *testing.T) {
 			}
 		}
 		slices.SortFunc(order, func(a, b int) int { return where[a].Turn - where[b].Turn })
-		for range 20 { // whoever is left is bound first the next time
+		for range 20 { // pods that are left are bound first in the next round
 			left := bindAll(s, nodes, where, order)
 			if len(left) == 0 {
 				order = nil
@@ -300,7 +300,8 @@ func TestKubeSchedulerBindsRandomPlans(t *testing.T) {
 	}
 }
 
-// bindAll binds each pod as soon as it may be, the earlier ones first, and gives those that never may.
+// bindAll binds each pod as soon as the rules allow it, earlier pods first, and returns the pods that are never
+// bound.
 func bindAll(s *model.Snapshot, planned []model.Node, where []firstfit.Placement, order []int) []int {
 	st := rules.NewState(s)
 	for _, n := range planned {
@@ -326,7 +327,7 @@ func bindAll(s *model.Snapshot, planned []model.Node, where []firstfit.Placement
 	}
 }
 
-// become returns a planned node as a node of one of its offerings.
+// become turns a planned node into a node of one of its offerings.
 func become(t *testing.T, seed uint64, i int, m firstfit.Node, v *rules.View) model.Node {
 	var ways []model.Node
 	for x := range v.Net {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// node is a planned node at work.
+// node is a planned node during packing.
 type node struct {
 	view     int
 	shapes   []ShapeCount
@@ -39,7 +39,7 @@ func (n *node) excludes(demands []demand, o *option) bool {
 		!n.zones.Intersects(o.zonesNow) || !n.capacity.Intersects(o.capacityNow) || !n.types.Intersects(o.Types)
 }
 
-// trial is what a node would be with one more pod.
+// trial is what a node would become with one more pod.
 type trial struct {
 	types, zones, capacity, pairs rules.Bits
 	zonePrices, capacityPrices    []model.Price
@@ -62,11 +62,11 @@ type fleet struct {
 	domains []int32 // scratch
 }
 
-// volumes is what is known of volumes, by ID.
+// volumes is what is known about volumes, by ID.
 type volumes struct {
 	alone map[string]bool   // one pod only may use it
 	inUse map[string]bool   // of those, a planned pod does
-	names map[string]string // of drivers, as the first shape says
+	names map[string]string // of drivers, as the first shape with the volume says
 }
 
 func newFleet(s *model.Snapshot, state *rules.State, pools *poolSet, least model.Resources) *fleet {
@@ -88,14 +88,14 @@ func newFleet(s *model.Snapshot, state *rules.State, pools *poolSet, least model
 	return f
 }
 
-// usedAlone reports whether a volume that only one pod may use has its pod.
+// usedAlone reports whether the shape has a volume that only one pod may use and that is in use.
 func (f *fleet) usedAlone(shape int) bool {
 	return slices.ContainsFunc(f.shapes[shape].Volumes, func(v model.Volume) bool {
 		return f.volumes.alone[v.ID] && (f.volumes.inUse[v.ID] || f.state.InUse(shape))
 	})
 }
 
-// open adds a node that was planned elsewhere. The limits of its pool are charged already.
+// open adds a node that was planned elsewhere. The limits of its pool are already charged.
 func (f *fleet) open(n Node) {
 	i := len(f.nodes)
 	x := &node{
@@ -116,7 +116,7 @@ func (f *fleet) open(n Node) {
 	}
 }
 
-// launch adds the node that was tried, and charges the pool's limits with the largest it may become.
+// launch adds the tried node, and charges the pool's limits with the largest it may become.
 func (f *fleet) launch(shape int, n *node, t *trial) int {
 	i := len(f.nodes)
 	n.types, n.zones, n.capacity = slices.Clone(n.types), slices.Clone(n.zones), slices.Clone(n.capacity)
@@ -127,7 +127,7 @@ func (f *fleet) launch(shape int, n *node, t *trial) int {
 	return i
 }
 
-// commit makes the trial of node i true. at is its position in the order.
+// commit applies the trial to node i. at is its position in the order.
 func (f *fleet) commit(shape, i, at int, t *trial) {
 	n := f.nodes[i]
 	moved := len(n.shapes) > 0 && (!slices.Equal(n.zones, t.zones) || !slices.Equal(n.capacity, t.capacity) ||
@@ -145,7 +145,7 @@ func (f *fleet) commit(shape, i, at int, t *trial) {
 	f.reorder(at)
 }
 
-// adopt makes the node what the trial is.
+// adopt copies the trial to the node.
 func (n *node) adopt(t *trial) {
 	n.types = append(n.types[:0], t.types...)
 	n.zones = append(n.zones[:0], t.zones...)
@@ -194,8 +194,8 @@ func (f *fleet) mostLeft(n *node) model.Resources {
 	return most.Minus(n.load)
 }
 
-// reorder moves a node of the order that got a pod before the first with as many, or removes it if it is full for every
-// pod.
+// reorder moves a node that got a pod before the first node of the order with as many, or removes it from the order
+// if it is too full for every pod.
 func (f *fleet) reorder(at int) {
 	i := f.order[at]
 	n := f.nodes[i]
@@ -221,7 +221,7 @@ type counts struct {
 	on       [][]rules.Option // by view: which nodes count for a spread; nil if all do
 }
 
-// counter returns the counts of a counter. Those that are new include the nodes that are there.
+// counter returns the counts of a counter. New counts include the nodes planned so far.
 func (f *fleet) counter(c int) *counts {
 	for len(f.counts) <= c {
 		i := len(f.counts)
@@ -277,7 +277,7 @@ func (c *counts) includes(n *node) bool {
 	return false
 }
 
-// record counts n pods of a shape on node i in all counters that are about them.
+// record counts n pods of a shape on node i in all counters that count them.
 func (f *fleet) record(shape, i int, n int32) {
 	for _, c := range f.state.PodCounters(shape) {
 		f.counter(int(c))

@@ -8,16 +8,16 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// joiner works out what a node would be with one more pod.
+// joiner works out what a node would become with one more pod.
 type joiner struct {
 	fleet *fleet
 	trial trial
 }
 
-// join works out in trial what node i would be with a pod of the variant by the option: (1) the types, custom labels
-// and ports in common, (2) the zones and capacity types in common that topologies allow, (3) each constraint, which may
-// decide a domain, and (4) the types that hold the load and can be had. It returns the rule that refuses, and whether
-// that is final.
+// join works out in trial what node i would become with a pod of the variant that uses the option: (1) the types,
+// custom labels and ports in common, (2) the zones and capacity types in common that topologies allow, (3) each
+// constraint, which may decide a domain, and (4) the types that hold the load and are available. It returns the rule
+// that refuses the pod, and whether the refusal is final.
 func (j *joiner) join(v *variant, i int, n *node, o *option) (model.Rule, bool) {
 	t := &j.trial
 	var ok bool
@@ -48,7 +48,7 @@ func (j *joiner) join(v *variant, i int, n *node, o *option) (model.Rule, bool) 
 	return j.fitTypes(v, n)
 }
 
-// joinDomains applies each constraint. One that decides its domain takes the emptiest.
+// joinDomains applies each constraint. A constraint that decides its domain takes the emptiest.
 func (j *joiner) joinDomains(v *variant, i int, n *node) (model.Rule, bool) {
 	demands := v.relaxation.demands
 	for x := range v.all {
@@ -76,7 +76,7 @@ func (j *joiner) joinDomains(v *variant, i int, n *node) (model.Rule, bool) {
 	return "", false
 }
 
-// joinTypes leaves the types whose domain is allowed, or those of the emptiest domain.
+// joinTypes keeps the types whose domain is allowed, or those of the emptiest domain.
 func (j *joiner) joinTypes(v *variant, c *constraint, of *topology, n *node) bool {
 	t, chosen := &j.trial, int32(-1)
 	for i := range t.types.All() {
@@ -96,7 +96,7 @@ func (j *joiner) joinTypes(v *variant, c *constraint, of *topology, n *node) boo
 	return !t.types.Empty() && j.carries(c, of, n, chosen)
 }
 
-// keepDomain leaves the types of one domain.
+// keepDomain keeps the types of one domain.
 func keepDomain(types rules.Bits, of *topology, domain int32) {
 	for i := range types.All() {
 		if of.domains[i] != domain {
@@ -105,7 +105,7 @@ func keepDomain(types rules.Bits, of *topology, domain int32) {
 	}
 }
 
-// joinCustom leaves the values of a custom label that are allowed, or the emptiest.
+// joinCustom keeps the values of a custom label that are allowed, or the emptiest.
 func (j *joiner) joinCustom(v *variant, c *constraint, of *topology, n *node) bool {
 	t := &j.trial
 	have, chosen := t.custom.Get(of.key)
@@ -130,8 +130,8 @@ func (j *joiner) joinCustom(v *variant, c *constraint, of *topology, n *node) bo
 	return len(values) > 0 && (best < 0 || j.carries(c, of, n, best))
 }
 
-// decide leaves only the zone or capacity type with the fewest pods, of equal ones that with the cheapest offering. set
-// is that of the trial; demands is what comes to the node's load.
+// decide keeps only the zone or capacity type with the fewest pods, or of equal ones the one with the cheapest
+// offering. set is the trial's set of either; demands is what is added to the node's load.
 func (j *joiner) decide(demands []demand, c *constraint, of *topology, n *node, set rules.Bits) bool {
 	best := set.Next(0)
 	if best >= 0 && set.Next(best+1) >= 0 {
@@ -156,8 +156,8 @@ func (j *joiner) decide(demands []demand, c *constraint, of *topology, n *node, 
 	return true
 }
 
-// reach leaves the zones and capacity types in which some type that holds the load can be had, and finds the lowest
-// price of each. Where there is none it leaves all: fitTypes finds the reason.
+// reach keeps the zones and capacity types in which some type that holds the load is available, and finds the lowest
+// price of each. If there is none, it keeps all: fitTypes finds the reason.
 func (j *joiner) reach(demands []demand, n *node) {
 	t, pool := &j.trial, j.fleet.pools.list[n.view]
 	t.zonePrices = unreached(t.zonePrices, len(pool.view.Zones))
@@ -199,7 +199,7 @@ func removeUnreached(set rules.Bits, prices []model.Price) {
 	}
 }
 
-// carries reports whether a spread allows the domain for all pods of the node, whose place is decided with it.
+// carries reports whether a spread allows the domain for all pods of the node, whose domain is decided with it.
 func (j *joiner) carries(c *constraint, of *topology, n *node, domain int32) bool {
 	f := j.fleet
 	if c.need != balance || len(n.shapes) == 0 {
@@ -218,7 +218,7 @@ func (j *joiner) carries(c *constraint, of *topology, n *node, domain int32) boo
 	return int64(f.at(c.counter, domain))+carried+int64(c.self)-int64(c.least) <= int64(c.skew)
 }
 
-// fitTypes leaves the types that hold the load with the pod, have an offering, and can attach the volumes.
+// fitTypes keeps the types that hold the load with the pod, have an offering, and can attach the volumes.
 func (j *joiner) fitTypes(v *variant, n *node) (model.Rule, bool) {
 	t, pool, shape := &j.trial, j.fleet.pools.list[n.view], v.relaxation.shape
 	t.pairs = pool.pairs(t.pairs, t.zones, t.capacity)
@@ -330,7 +330,7 @@ func (j *joiner) settle(i int) {
 	}
 }
 
-// keepOne leaves one domain in the trial: the cheapest zone or capacity type, the first type or value.
+// keepOne keeps one domain in the trial: the zone or capacity type that decide chooses, or the first type or value.
 func (j *joiner) keepOne(c *constraint, of *topology, n *node) {
 	t, pool := &j.trial, j.fleet.pools.list[n.view]
 	switch of.source {

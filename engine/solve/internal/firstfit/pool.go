@@ -8,10 +8,10 @@ import (
 // pool is a view as bit sets. A pair is a zone with a capacity type.
 type pool struct {
 	view       *rules.View
-	available  []rules.Bits    // by type: pairs that can be had now
-	offers     [][]rules.Offer // by type: those that can be had now
-	admitted   rules.Bits      // types that the policy admits
-	within     rules.Bits      // of those, types that the limits still allow; nil = to be found anew
+	available  []rules.Bits    // by type: pairs available now
+	offers     [][]rules.Offer // by type: those available now
+	admitted   rules.Bits      // types that the pool's requirements allow
+	within     rules.Bits      // of those, types that the limits still allow; nil = must be recomputed
 	zones      rules.Bits      // all
 	capacity   rules.Bits      // all
 	topologies []topology
@@ -93,7 +93,7 @@ func (x *poolSet) allowed(view int) rules.Bits {
 	return p.within
 }
 
-// charge takes the largest that a new node may be from the pool's limits.
+// charge subtracts the largest capacity that a new node may have from the pool's limits.
 func (x *poolSet) charge(view int, types rules.Bits) {
 	p := x.list[view]
 	limits := &p.view.Pool.Limits
@@ -109,7 +109,7 @@ func (x *poolSet) charge(view int, types rules.Bits) {
 	}
 }
 
-// closed returns why a pool has nothing for the variant, whatever nodes there are; "" if it may have.
+// closed returns why a pool cannot launch any node for the variant; "" if it may.
 func (x *poolSet) closed(v *variant, view int) model.Rule {
 	p := x.list[view].view.Pool
 	switch {
@@ -196,7 +196,7 @@ func (x *poolSet) describe(v *rules.View, index int) topology {
 	return t
 }
 
-// possible appends the domains in which a node may end.
+// possible appends the domains in which a node may end up.
 func (t *topology) possible(out []int32, types, zones, capacity rules.Bits, custom model.Requirements) []int32 {
 	switch t.source {
 	case byZone, byCapacity:

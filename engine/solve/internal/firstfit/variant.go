@@ -41,14 +41,14 @@ type preferences struct {
 	soft   bool // PreferNoSchedule taints are tolerated
 }
 
-// variant is a shape at one step of its relaxation, and what was found out about it.
+// variant is a shape at one step of its relaxation, and what is known about it.
 type variant struct {
 	relaxation *relaxation
 	shape      int
 	preferences
-	wants      []model.Requirements // of existing nodes, one must hold; nil = what the State admits will do
+	wants      []model.Requirements // of existing nodes, one must hold; nil = the State's rules suffice
 	own        []constraint
-	all        []constraint // with those of pods that are there
+	all        []constraint // own ones and those of other pods
 	affinities []affinity
 	options    [][]option // by view
 
@@ -90,8 +90,8 @@ func (x *variants) of(shape int) *relaxation {
 }
 
 // steps returns the preferences from all to none, in Karpenter's order: another term of the required affinity, then
-// without pods to be near, pods to be apart from, labels, spreads, and at last with soft taints tolerated. Heavier ones
-// go first.
+// without pods to be near, pods to be apart from, labels and spreads, with soft taints tolerated, and at last with
+// any term of the required affinity. Heavier preferences are dropped first.
 func (x *variants) steps(s *model.Shape) []preferences {
 	p := preferences{}
 	if len(s.AnyOf) == 0 {
@@ -235,7 +235,7 @@ func (x *variants) universe(s *model.Shape, spread *model.Spread, c *constraint)
 	return out
 }
 
-// addOptions adds what each pool has for the variant, and what it wants of existing nodes beyond what the shape does.
+// addOptions adds the options of the variant in each pool, and its requirements on existing nodes beyond the shape's.
 func (x *variants) addOptions(v *variant) {
 	s := v.relaxation.shape
 	wants, anyOf := s.Required, s.AnyOf

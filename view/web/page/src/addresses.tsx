@@ -1,8 +1,10 @@
-// Where nodes and their pods get IP addresses: subnets, what the next nodes take of them, and what nodes hold to spare.
+// Where nodes and their pods get IP addresses: subnets, what the next nodes take from them, and what nodes hold in
+// reserve.
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import type { Choice } from "./fragment";
+import { t } from "./language";
 import { useAnswer } from "./news";
 import { Order, Short, type Field } from "./table";
 import { clock, plural } from "./text";
@@ -41,8 +43,8 @@ interface Warm {
 }
 
 interface Answer {
-  controller: boolean; // whether the answer is that of the controller's process
-  at: string | null; // null: it is not known what is free
+  controller: boolean; // whether the answer comes from the controller's process
+  at: string | null; // null: free addresses are unknown
   targets?: { variables: string[]; prefixes: boolean; customNetwork: boolean };
   subnets: Subnet[];
   launches: Launch[];
@@ -60,21 +62,21 @@ interface Props {
   narrow: boolean;
 }
 
-const again = 10_000; // milliseconds between two questions
+const again = 10_000; // milliseconds between two requests
 const block = 16; // addresses of a prefix, a /28
 
 export function Addresses({ past, ...props }: Props) {
   return (
     <main class="screen addresses">
-      <h2>Addresses</h2>
-      {past ? <p role="status">Addresses are shown live only.</p> : <Live {...props} />}
+      <h2>{t("Addresses")}</h2>
+      {past ? <p role="status">{t("Addresses are shown live only.")}</p> : <Live {...props} />}
     </main>
   );
 }
 
 function Live(props: Omit<Props, "past">) {
   const a = useAnswer<Answer>("/api/addresses", again);
-  if (a === null) return <p role="status">Asking the engine…</p>;
+  if (a === null) return <p role="status">{t("Asking the engine…")}</p>;
   if (typeof a === "string") return <p class="bad" role="alert">{a}</p>;
   return <Known a={a} {...props} />;
 }
@@ -86,52 +88,52 @@ function Known({ a, choice, choose, narrow }: { a: Answer } & Omit<Props, "past"
   const ours = pool ? a.subnets.filter((s) => s.pools.includes(pool)) : a.subnets;
   return (
     <>
-      {pool && <p>Only NodePool {pool}. <button type="button" class="link" onClick={() => choose({ pool: "" })}>Show all</button></p>}
+      {pool && <p>{t(`Only NodePool ${pool}.`)} <button type="button" class="link" onClick={() => choose({ pool: "" })}>{t("Show all")}</button></p>}
       <Alarms a={a} pool={pool} choose={choose} />
       {narrow && <p><Order columns={[...subnets, ...launches, ...warm].filter((c, i, all) => all.findIndex((o) => o.key === c.key) === i)} sort={choice.sort} choose={choose} /></p>}
-      <h3>Subnets</h3>
-      {ours.length === 0 ? <p role="status">No subnets are known: {pool ? "those of this NodePool's node class" : "no NodePool's node class"} {pool ? "are" : "is"} resolved yet, or {pool ? "it has" : "they have"} no subnets in AWS.</p>
-        : <Short title="Subnets" rows={ours} columns={subnets} {...shared} />}
-      <p class="faint">{a.at ? `Free addresses are those that EC2 counted last, less what nodes in flight are about to take (${clock(Date.parse(a.at))}).`
+      <h3>{t("Subnets")}</h3>
+      {ours.length === 0 ? <p role="status">{t(pool ? "No subnets are known: those of this NodePool's node class are not resolved yet, or it has none in AWS." : "No subnets are known: no NodePool's node class is resolved yet, or they have none in AWS.")}</p>
+        : <Short title={t("Subnets")} rows={ours} columns={subnets} {...shared} />}
+      <p class="faint">{t(a.at ? `Free addresses are those that EC2 counted last, less what nodes in flight are about to take (${clock(Date.parse(a.at))}).`
         : a.controller ? "Not known: how many addresses are free, and for how many nodes they suffice. Only the VPC CNI says what nodes take."
-        : "Not known here: how many addresses are free, and for how many nodes they suffice. The controller's own page tells, that of nodeless up or of nodeless run --page."}
-      {" "}How fragmented a subnet is EC2 does not say{a.targets?.prefixes ? `: nodes take blocks of ${block} addresses (/28), and a subnet with free addresses may have no free block` : ""}.</p>
+        : "Not known here: how many addresses are free, and for how many nodes they suffice. See the controller's own page: nodeless up or nodeless run --page.")}
+      {" "}{t(a.targets?.prefixes ? `EC2 does not say how fragmented a subnet is: nodes take blocks of ${block} addresses (/28), and a subnet with free addresses may have no free block.` : "EC2 does not say how fragmented a subnet is.")}</p>
       {a.at && <>
-        <h3>The next nodes</h3>
-        {of(a.launches).length === 0 ? <p role="status">Subnets limit no NodePool.</p> : <Short title="The next nodes" rows={of(a.launches)} columns={launches} {...shared} />}
+        <h3>{t("The next nodes")}</h3>
+        {of(a.launches).length === 0 ? <p role="status">{t("Subnets limit no NodePool.")}</p> : <Short title={t("The next nodes")} rows={of(a.launches)} columns={launches} {...shared} />}
       </>}
-      <h3>Warm pools of nodes</h3>
-      {!a.targets ? <p role="status">What nodes hold is not known: no DaemonSet aws-node of the VPC CNI with IPv4 runs on all nodes.</p> : (
+      <h3>{t("Warm pools of nodes")}</h3>
+      {!a.targets ? <p role="status">{t("What nodes hold is not known: no DaemonSet aws-node of the VPC CNI with IPv4 runs on all nodes.")}</p> : (
         <>
-          <p class="faint">The VPC CNI is set to {a.targets.variables.join(", ")}. What nodes hold is computed from that, their types and their pods; which interfaces they really have, only EC2 knows.</p>
-          {of(a.warm).length === 0 ? <p role="status">No node has interfaces of EC2{pool && ` in NodePool ${pool}`}.</p> : <Short title="Warm pools of nodes" rows={of(a.warm)} columns={warm} {...shared} />}
+          <p class="faint">{t(`The VPC CNI is set to ${a.targets.variables.join(", ")}. What nodes hold is computed from that, their types and their pods; which interfaces they really have, only EC2 knows.`)}</p>
+          {of(a.warm).length === 0 ? <p role="status">{t(pool ? `No node has interfaces of EC2 in NodePool ${pool}.` : "No node has interfaces of EC2.")}</p> : <Short title={t("Warm pools of nodes")} rows={of(a.warm)} columns={warm} {...shared} />}
         </>
       )}
-      {a.notKnown?.map((text) => <p class="faint" key={text}>unknown: {text}</p>)}
+      {a.notKnown?.map((text) => <p class="faint" key={text}>{t("Unknown")}: {t(text)}</p>)}
     </>
   );
 }
 
-/** Alarms say who would get no address. */
+/** Alarms shows which NodePools and nodes lack addresses. */
 function Alarms({ a, pool, choose }: { a: Answer; pool: string; choose: Props["choose"] }) {
   const starved = a.launches.filter((l) => l.nodes === 0 && (!pool || l.pool === pool)), zones = a.growth.filter((z) => z.growth > z.free);
   if (starved.length + zones.length + a.shortOf === 0) {
-    return a.at && a.targets ? <p class="good">✓ No NodePool and no node lacks addresses.</p> : null;
+    return a.at && a.targets ? <p class="good">✓ {t("No NodePool and no node lacks addresses.")}</p> : null;
   }
   return (
     <div class="shape">
-      <h3>Who lacks addresses</h3>
-      <ul aria-label="Lacking addresses">
+      <h3>{t("Who lacks addresses")}</h3>
+      <ul aria-label={t("Lacking addresses")}>
         {starved.map((l) => (
-          <li key={l.pool + l.zone} class="bad"><span>✗</span> <div>NodePool {l.pool} can launch no node in {l.zone}: {l.subnet} has {plural(l.free, "free address", "free addresses")}, and {l.type}, which takes the fewest, takes {l.least}.</div></li>
+          <li key={l.pool + l.zone} class="bad"><span>✗</span> <div>{t(`NodePool ${l.pool} can launch no node in ${l.zone}: ${l.subnet} has ${plural(l.free, "free address", "free addresses")}, and ${l.type}, which takes the fewest, takes ${l.least}.`)}</div></li>
         ))}
         {zones.map((z) => (
-          <li key={z.zone} class="waits"><span>▲</span> <div>{z.zone}: when its nodes are full of pods they take {count(z.growth)} more addresses, and its subnets have {count(z.free)}.</div></li>
+          <li key={z.zone} class="waits"><span>▲</span> <div>{t(`${z.zone}: when its nodes are full of pods they take ${count(z.growth)} more addresses, and its subnets have ${count(z.free)}.`)}</div></li>
         ))}
         {a.shortOf > 0 && (
-          <li class="waits"><span>▲</span> <div>{plural(a.shortOf, "node")} may get more pods than {a.shortOf === 1 ? "it has" : "they have"} addresses for:{" "}
-            {a.short.map((n, i) => <span key={n.name}>{i > 0 && ", "}<NodeLink name={n.name} choose={choose} /> (lacks {n.short} of {n.pods})</span>)}
-            {a.shortOf > a.short.length && `, and ${a.shortOf - a.short.length} more`}
+          <li class="waits"><span>▲</span> <div>{t(`${plural(a.shortOf, "node")} may get more pods than ${a.shortOf === 1 ? "it has" : "they have"} addresses for:`)}{" "}
+            {a.short.map((n, i) => <span key={n.name}>{i > 0 && ", "}<NodeLink name={n.name} choose={choose} /> ({t(`lacks ${n.short} of ${n.pods}`)})</span>)}
+            {a.shortOf > a.short.length && ", " + t(`and ${a.shortOf - a.short.length} more`)}
           </div></li>
         )}
       </ul>
@@ -143,13 +145,13 @@ function NodeLink({ name, choose }: { name: string; choose: Props["choose"] }) {
   return <button type="button" class="link" onClick={() => choose({ view: "nodes", node: name, pod: "" })}>{name}</button>;
 }
 
-/** PoolLinks lead to the same screen of one NodePool. */
+/** PoolLinks are links to this screen for single NodePools. */
 function PoolLinks({ names, choose, none }: { names: string[]; choose: Props["choose"]; none: string }) {
   if (names.length === 0) return <span class="faint">{none}</span>;
   return <>{names.map((n, i) => <span key={n}>{i > 0 && ", "}<button type="button" class="link" title={n} onClick={() => choose({ pool: n })}>{n}</button></span>)}</>;
 }
 
-/** Share is so much of a total, as a bar and in numbers. */
+/** Share shows a part of a total, as a bar and in numbers. */
 function Share({ used, of }: { used: number; of: number }) {
   const part = of > 0 ? used / of : 0;
   return (
@@ -161,12 +163,12 @@ function Share({ used, of }: { used: number; of: number }) {
 }
 
 const count = (n: number): string => n.toLocaleString("en-US");
-const notKnown = <span class="faint">not known</span>;
+const notKnown = (): ComponentChildren => <span class="faint">{t("not known")}</span>;
 const number = <T,>(key: string, title: string, width: number, of: (x: T) => number, show: (n: number) => ComponentChildren = count): Field<T> => ({
   key, title, width, number: true, by: of, show: (x) => show(of(x)),
 });
 const text = <T,>(key: string, title: string, width: number, of: (x: T) => string): Field<T> => ({
-  key, title, width, by: of, show: (x) => (of(x) ? <span title={of(x)}>{of(x)}</span> : notKnown),
+  key, title, width, by: of, show: (x) => (of(x) ? <span title={of(x)}>{of(x)}</span> : notKnown()),
 });
 
 function subnetFields(a: Answer, choose: Props["choose"]): Field<Subnet>[] {
@@ -175,31 +177,31 @@ function subnetFields(a: Answer, choose: Props["choose"]): Field<Subnet>[] {
     text("subnet", "Subnet", 15, (s) => s.id),
     text("zone", "Zone", 7, (s) => s.zone ?? ""),
     text("cidr", "CIDR", 9, (s) => s.cidr ?? ""),
-    number("free", "Free", 6, (s) => s.free ?? -1, (n) => (n < 0 ? notKnown : count(n))),
-    { key: "used", title: "Used", width: 11, by: (s) => used(s) / (s.total || 1), show: (s) => (used(s) < 0 ? notKnown : <Share used={used(s)} of={s.total!} />) },
-    ...(a.targets?.prefixes ? [number<Subnet>("blocks", "Free /28 at most", 9.5, (s) => (s.free === null ? -1 : Math.floor(s.free / block)), (n) => (n < 0 ? notKnown : count(n)))] : []),
+    number("free", "Free", 6, (s) => s.free ?? -1, (n) => (n < 0 ? notKnown() : count(n))),
+    { key: "used", title: "Used", width: 11, by: (s) => used(s) / (s.total || 1), show: (s) => (used(s) < 0 ? notKnown() : <Share used={used(s)} of={s.total!} />) },
+    ...(a.targets?.prefixes ? [number<Subnet>("blocks", "Free /28 at most", 9.5, (s) => (s.free === null ? -1 : Math.floor(s.free / block)), (n) => (n < 0 ? notKnown() : count(n)))] : []),
     {
       key: "pools", title: "NodePools", width: 14, by: (s) => s.pools.join(),
-      show: (s) => <PoolLinks names={s.pools} choose={choose} none={a.targets?.customNetwork ? "the nodes' own addresses" : "none"} />,
+      show: (s) => <PoolLinks names={s.pools} choose={choose} none={t(a.targets?.customNetwork ? "the nodes' own addresses" : "none")} />,
     },
   ];
 }
 
 function launchFields(choose: Props["choose"]): Field<Launch>[] {
-  return [ // of the type that takes the fewest
+  return [ // for the type that takes the fewest addresses
     { key: "pool", title: "NodePool", width: 14, by: (l) => l.pool, show: (l) => <PoolLinks names={[l.pool]} choose={choose} none="" /> },
     text("zone", "Zone", 7, (l) => l.zone),
     text("subnet", "Subnet", 15, (l) => l.subnet),
     number("free", "Free", 6, (l) => l.free),
     number("least", "A node takes", 8, (l) => l.least),
     text("type", "such as", 8, (l) => l.type),
-    number("fit", "Nodes that fit", 8, (l) => l.nodes, (n) => (n === 0 ? <span class="bad">✗ none</span> : count(n))),
+    number("fit", "Nodes that fit", 8, (l) => l.nodes, (n) => (n === 0 ? <span class="bad">✗ {t("none")}</span> : count(n))),
   ];
 }
 
 function warmFields(a: Answer, choose: Props["choose"]): Field<Warm>[] {
   return [
-    { key: "pool", title: "NodePool", width: 14, by: (w) => w.pool, show: (w) => <PoolLinks names={w.pool ? [w.pool] : []} choose={choose} none="none" /> },
+    { key: "pool", title: "NodePool", width: 14, by: (w) => w.pool, show: (w) => <PoolLinks names={w.pool ? [w.pool] : []} choose={choose} none={t("none")} /> },
     text("type", "Type", 8, (w) => w.type),
     text("zone", "Zone", 7, (w) => w.zone),
     number("nodes", "Nodes", 5, (w) => w.nodes),

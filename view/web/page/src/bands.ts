@@ -1,17 +1,17 @@
-// What is drawn lies on canvases one below the other that scroll with the page, so that scrolling draws only what comes into
-// sight, and a change only what it is about.
+// Drawings are split into canvases stacked vertically that scroll with the page: scrolling draws only the newly
+// visible part, and a change only what it affects.
 
 const tall = 320; // of a band, in pixels
 
 interface Band {
   canvas: HTMLCanvasElement;
-  drawn: string; // what is on it; "" = nothing
+  drawn: string; // the key of its content; "" = nothing
 }
 
-/** Painter draws what is between top and top+tall on a canvas, all of it or what changed. */
+/** Painter draws the part between top and top+tall on a canvas, either all of it or only the changes. */
 export type Painter = (g: CanvasRenderingContext2D, top: number, tall: number) => void;
 
-/** Sight is what is seen of something that is total high: the part between top and top+height. */
+/** Sight is the visible part of a drawing of height total: from top to top+height. */
 export interface Sight {
   top: number;
   height: number;
@@ -22,13 +22,13 @@ export interface Sight {
 export class Bands {
   private bands = new Map<number, Band>();
 
-  /** draw shows in a parent what paint draws, again only if its key is another one. Otherwise change, if it is given, draws what changed. */
+  /** draw shows in a parent what paint draws. It repaints only if the key has changed; otherwise it calls change, if given, to draw the changes. */
   draw(parent: HTMLElement, { top, height, wide, total }: Sight, of: string, paint: Painter, change?: Painter): void {
     const ratio = window.devicePixelRatio || 1, key = [wide, ratio, of].join(" ");
     const first = Math.max(0, Math.floor(top / tall)), last = total > 0 ? Math.max(first, Math.floor((Math.min(top + height, total) - 1) / tall)) : -2;
     const free: Band[] = [];
     for (const [i, band] of this.bands) {
-      if (i >= first - 1 && i <= last + 1 && i * tall < total) continue; // what is just out of sight stays
+      if (i >= first - 1 && i <= last + 1 && i * tall < total) continue; // keep bands that are just out of sight
       this.bands.delete(i);
       free.push(band);
     }
@@ -44,7 +44,7 @@ export class Bands {
     for (const band of free) band.canvas.remove();
     for (const [i, band] of this.bands) {
       if (i < first || i > last) {
-        if (band.drawn !== key || change) band.drawn = ""; // it is drawn when it is seen
+        if (band.drawn !== key || change) band.drawn = ""; // drawn when it becomes visible
         continue;
       }
       const g = band.canvas.getContext("2d")!;

@@ -1,13 +1,15 @@
-// The boxes: a canvas that scrolls, is reached by keys, and says in words what is chosen.
+// The boxes: a scrolling canvas that works with the keyboard and describes the chosen node for screen readers.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Choice } from "./fragment";
 import { scales } from "./fragment";
+import { t } from "./language";
 import { Bands } from "./bands";
 import { Copy } from "./copy";
-import { beside, hit, layout, update, type Box, type Found, type Layout } from "./layout";
+import { beside, hit, layout, update, type Box, type Found, type Layout, type Parts } from "./layout";
 import { drawFlows, flowsOf, sameFlows } from "./moves";
 import { cellAt, mostPaid, paint, palette, repaint, type Palette } from "./paint";
+import { Launchable } from "./pools";
 import { Tip } from "./tip";
 import { ask } from "./source";
 import { inWords } from "./words";
@@ -18,6 +20,7 @@ interface Props {
   version: number; // of the state
   choice: Choice;
   found: Found;
+  parts: Parts;
   choose: (change: Partial<Choice>) => void;
   past: boolean;
 }
@@ -29,7 +32,7 @@ interface Pointer {
   y: number;
 }
 
-export function Cluster({ state, version, choice, found, choose, past }: Props) {
+export function Cluster({ state, version, choice, found, parts, choose, past }: Props) {
   const outer = useRef<HTMLDivElement>(null);
   const sheet = useRef<HTMLDivElement>(null);
   const over = useRef<HTMLDivElement>(null);
@@ -42,7 +45,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
   const [said, say] = useState("");
   const colors = useRef<Palette | null>(null);
   const l = useMemo(() => {
-    const of = [state, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, wide, tall], was = kept.current, since = state.taken();
+    const of = [state, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, parts, wide, tall], was = kept.current, since = state.taken();
     if (was && since && was.of.every((x, i) => x === of[i])) {
       const moved = update(was.l, state, choice, since);
       if (moved) {
@@ -51,11 +54,12 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
       }
     }
     changed.current = [];
-    kept.current = { l: layout(state, choice, found, wide, tall), of };
+    kept.current = { l: layout(state, choice, found, parts, wide, tall), of };
     return kept.current.l;
-  }, [state, version, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, wide, tall]);
+  }, [state, version, choice.q, choice.group, choice.sort, choice.area, choice.scale, found, parts, wide, tall]);
   const flows = useMemo(() => flowsOf(l, state.moves), [l, version, state.moves]);
-  const at = l.boxes.findIndex((b) => b.m.name === choice.node);
+  const last = useRef(-1); // the box that was chosen last: a divided node has several
+  const at = l.boxes[last.current]?.m.name === choice.node ? last.current : l.boxes.findIndex((b) => b.m.name === choice.node);
   const chosen = l.boxes[at]?.m.id ?? 0;
 
   const draw = useRef<() => void>(() => {});
@@ -102,11 +106,13 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
   const moved = (e: MouseEvent) => {
     const [x, y] = where(e);
     const b = hit(l, x, y);
-    setPointer(b ? { id: b.m.id, cell: cellAt(l, b, state.resources.length, x, y), x: e.clientX, y: e.clientY } : null);
+    const cell = b ? cellAt(l, b, state.resources.length, x, y) : -1;
+    setPointer(b ? { id: b.m.id, cell: b.only?.[cell] ?? cell, x: e.clientX, y: e.clientY } : null);
   };
   const clicked = (e: MouseEvent) => {
     const [x, y] = where(e);
     const b = hit(l, x, y);
+    last.current = b ? l.boxes.indexOf(b) : -1;
     choose({ node: b?.m.name ?? "", pod: "" });
   };
   const zoom = (by: number) => choose({ scale: Math.min(scales.most, Math.max(scales.least, choice.scale * by)) });
@@ -120,11 +126,12 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
     if (to !== undefined) {
       e.preventDefault();
       const b = l.boxes[to]!;
+      last.current = to;
       const o = outer.current!;
       if (b.y < o.scrollTop) o.scrollTop = Math.max(0, b.y - 40);
       if (b.y + b.h > o.scrollTop + o.clientHeight) o.scrollTop = b.y + b.h - o.clientHeight + 8;
       choose({ node: b.m.name, pod: "" });
-      say(inWords(b.m, state));
+      say((b.m.part ? b.group!.name + ": " : "") + inWords(b.m, state));
     } else if (e.key === "Escape") choose({ node: "", pod: "" });
     else if (e.key === "+") zoom(1.25);
     else if (e.key === "-") zoom(1 / 1.25);
@@ -133,8 +140,8 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
   return (
     <div class="cluster">
       <div
-        class="boxes" ref={outer} tabIndex={0} role="application" aria-roledescription="map of nodes"
-        aria-label={`${l.boxes.length} of ${l.of} nodes. Arrow keys go from node to node, plus and minus zoom, Escape closes details. The same as tables: /lite`}
+        class="boxes" ref={outer} tabIndex={0} role="application" aria-roledescription={t("map of nodes")}
+        aria-label={t(`${l.byID.size} of ${l.of} nodes. Arrow keys go from node to node, plus and minus zoom, Escape closes details. The same as tables: /lite`)}
         onScroll={redraw} onKeyDown={typed} onMouseMove={moved} onMouseLeave={() => setPointer(null)} onClick={clicked} onWheel={wheeled}
       >
         <div class="tall" style={{ height: l.total + "px" }}>
@@ -142,7 +149,7 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
           <div ref={over} aria-hidden="true" />
         </div>
       </div>
-      {wide > 0 && l.boxes.length === 0 && (l.of > 0 ? <p class="empty">No node matches. Clear the filter to see all.</p> : !past && <Empty />)}
+      {wide > 0 && l.boxes.length === 0 && (l.of > 0 ? <p class="empty">{t("No node matches. Clear the filter to see all.")}</p> : !past && <Empty now={state.now / 1000} />)}
       <div class="unseen" role="status">{said}</div>
       {under && <Tip m={under} state={state} cell={pointer.cell} x={pointer.x} y={pointer.y} past={past} />}
     </div>
@@ -151,23 +158,24 @@ export function Cluster({ state, version, choice, found, choose, past }: Props) 
 
 const first = "kubectl create deployment web --image=nginx --replicas=20";
 
-/** Empty says what to do where there are no nodes. */
-function Empty() {
+/** Empty says what to do if there are no nodes. */
+function Empty({ now }: { now: number }) {
   const [pools, setPools] = useState<string[]>([]);
   useEffect(() => void ask<{ pools: string[] }>("/api/pending").then((m) => setPools(m.pools), () => {}), []);
   return (
     <section class="empty start">
-      <h2>There are no nodes</h2>
-      <p>A pod that fits nowhere gets one{pools.length > 0 && `, from ${pools.length === 1 ? "NodePool" : "NodePools"} ${pools.join(", ")}`}. Create some:</p>
+      <h2>{t("There are no nodes")}</h2>
+      <p>{t(pools.length > 0 ? `A pod that fits nowhere gets one, from ${pools.length === 1 ? "NodePool" : "NodePools"} ${pools.join(", ")}. Create some:` : "A pod that fits nowhere gets one. Create some:")}</p>
       <p class="command">
         <code>{first}</code>{" "}
         <Copy text={first} />
       </p>
+      <Launchable names={pools} now={now} />
     </section>
   );
 }
 
-/** step is the index of the box that a key leads to. */
+/** step returns the index of the box that a key leads to. */
 function step(l: Layout, at: number, key: string): number | undefined {
   const last = l.boxes.length - 1;
   if (last < 0) return undefined;

@@ -1,12 +1,13 @@
-// The clusters of a kubeconfig: which the page shows, and what each costs.
+// The clusters of a kubeconfig: choosing one, and what each costs.
 
+import { t } from "./language";
 import { useAnswer, useOnce } from "./news";
 import { base } from "./source";
 import type { Totals } from "./state";
 import { perHour, perMonth, plural } from "./text";
 
 export interface Clusters {
-  here: string; // the context of the page that was opened
+  here: string; // the context of the server's own page
   names: string[];
   shown: string; // the context of this page
 }
@@ -23,21 +24,21 @@ const titles = ["$ an hour", "$ a month", "Nodes", "Pods running", "Pending", "S
 const again = 5_000; // milliseconds
 const dollars = (n: number): string => (n < 0 ? "−$" : "$") + Math.abs(n).toFixed(4);
 
-/** useClusters are the clusters among which one can choose; null for one alone. */
+/** useClusters returns the clusters to choose from; null if there is only one. */
 export function useClusters(): Clusters | null {
   const a = useOnce<Omit<Clusters, "shown">>("/api/clusters", true);
   if (!a || typeof a === "string" || a.names.length < 2) return null;
   return { ...a, shown: base ? decodeURIComponent(base.split("/")[2]!) : a.here };
 }
 
-/** pageOf is the address of another cluster's page, on the screen that is open. */
+/** pageOf returns the address of another cluster's page, on the same screen. */
 export const pageOf = (c: Clusters, name: string, view: string): string =>
   (name === c.here ? "/" : `/clusters/${encodeURIComponent(name)}/`) + (view === "cluster" ? "" : `#view=${view}`);
 
 /** Switch chooses a cluster. */
 export function Switch({ clusters, view }: { clusters: Clusters; view: string }) {
   return (
-    <select class="switch" aria-label="Cluster" value={clusters.shown} onChange={(e) => location.assign(pageOf(clusters, e.currentTarget.value, view))}>
+    <select class="switch" aria-label={t("Cluster")} value={clusters.shown} onChange={(e) => location.assign(pageOf(clusters, e.currentTarget.value, view))}>
       {clusters.names.map((name) => <option key={name} value={name}>{name}</option>)}
     </select>
   );
@@ -46,15 +47,15 @@ export function Switch({ clusters, view }: { clusters: Clusters; view: string })
 export function Fleet({ clusters }: { clusters: Clusters | null }) {
   return (
     <main class="screen">
-      <h2>Fleet</h2>
-      {clusters ? <Live clusters={clusters} /> : <p role="status">This page shows one cluster. nodeless web shows all contexts of a kubeconfig.</p>}
+      <h2>{t("Fleet")}</h2>
+      {clusters ? <Live clusters={clusters} /> : <p role="status">{t("This page shows one cluster. nodeless web shows all contexts of a kubeconfig.")}</p>}
     </main>
   );
 }
 
 function Live({ clusters }: { clusters: Clusters }) {
   const a = useAnswer<Sums[]>("/api/clusters/sums", again);
-  if (a === null) return <p role="status">Reading {plural(clusters.names.length, "cluster")}…</p>;
+  if (a === null) return <p role="status">{t(`Reading ${plural(clusters.names.length, "cluster")}…`)}</p>;
   if (typeof a === "string") return <p class="bad" role="alert">{a}</p>;
   const known = a.filter((s) => s.known);
   const sum = (of: (s: Sums) => number): number => known.reduce((n, s) => n + of(s), 0);
@@ -62,16 +63,16 @@ function Live({ clusters }: { clusters: Clusters }) {
   return (
     <>
       <p class="sum" role="status">
-        <strong>{perHour(price)}/h · {perMonth(price)}/month</strong> for {plural(sum((s) => s.totals.nodes), "node")} of {plural(known.length, "cluster")}
-        {known.length < a.length && `; ${a.length - known.length} not read`}
+        <strong>{t(`${perHour(price)}/h · ${perMonth(price)}/month`)}</strong> {t(`for ${plural(sum((s) => s.totals.nodes), "node")} of ${plural(known.length, "cluster")}`)}
+        {known.length < a.length && "; " + t(`${a.length - known.length} not read`)}
       </p>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Clusters">
+      <div class="scroll" tabIndex={0} role="region" aria-label={t("Clusters")}>
         <table class="list">
           <thead>
             <tr>
-              <th scope="col">Context</th>
-              {titles.map((t) => <th scope="col" key={t}>{t}</th>)}
-              <th scope="col">Problem</th>
+              <th scope="col">{t("Context")}</th>
+              {titles.map((title) => <th scope="col" key={title}>{t(title)}</th>)}
+              <th scope="col">{t("Problem")}</th>
             </tr>
           </thead>
           <tbody>{a.map((s) => <Row key={s.name} s={s} clusters={clusters} />)}</tbody>
@@ -82,15 +83,15 @@ function Live({ clusters }: { clusters: Clusters }) {
 }
 
 function Row({ s, clusters }: { s: Sums; clusters: Clusters }) {
-  const t = s.totals;
+  const all = s.totals;
   const figures = s.known
-    ? [perHour(t.price), perMonth(t.price), t.nodes, t.running, t.waiting, s.saved ? dollars(s.saved.dollars) : "not known", s.saved ? dollars(s.saved.dollarsPerHour) : "not known"]
+    ? [perHour(all.price), perMonth(all.price), all.nodes, all.running, all.waiting, s.saved ? dollars(s.saved.dollars) : t("not known"), s.saved ? dollars(s.saved.dollarsPerHour) : t("not known")]
     : titles.map(() => "–");
   return (
     <tr>
       <th scope="row"><a href={pageOf(clusters, s.name, "cluster")} aria-current={s.name === clusters.shown ? "page" : undefined}>{s.name}</a></th>
-      {figures.map((f, i) => <td key={i} data-title={titles[i]}>{f}</td>)}
-      <td>{s.problem ? <span class="bad">✗ {s.problem}</span> : s.known ? "" : "being read"}</td>
+      {figures.map((f, i) => <td key={i} data-title={t(titles[i]!)}>{f}</td>)}
+      <td>{s.problem ? <span class="bad">✗ {t(s.problem)}</span> : s.known ? "" : t("being read")}</td>
     </tr>
   );
 }

@@ -1,15 +1,17 @@
-// The columns of the table of nodes: how each is shown, and what is written of it into a file.
+// The columns of the table of nodes: how each is shown, and how it is written to a file.
 
 import type { ComponentChildren } from "preact";
+import { t } from "./language";
 import type { ClusterState, NodeRow } from "./state";
 import { share } from "./state";
 import type { Titled } from "./table";
 import { age, amount, perHour } from "./text";
+import { inUse, measured, used, usedBy } from "./usage";
 
 export interface Column extends Titled {
   width: number; // rem
   show: (m: NodeRow, w: ClusterState) => ComponentChildren;
-  heads?: string[]; // of the file; the key if there is one of it
+  heads?: string[]; // column names in the file; by default the key
   values: (m: NodeRow, w: ClusterState) => (string | number)[];
 }
 
@@ -19,7 +21,7 @@ const text = (key: string, title: string, width: number, of: (m: NodeRow) => str
 
 const arch = "kubernetes.io/arch";
 
-/** columnsOf are all columns there are; the first is always shown. */
+/** columnsOf returns all columns; the first is always shown. */
 export function columnsOf(resources: string[]): Column[] {
   return [
     text("name", "Name", 17, (m) => m.name),
@@ -30,35 +32,45 @@ export function columnsOf(resources: string[]): Column[] {
     text("zone", "Zone", 7.2, (m) => m.kind.zone),
     {
       key: "price", title: "$ an hour", width: 7.2, number: true, heads: ["dollars_per_hour"],
-      show: (m) => (m.price ? perHour(m.price) : <span class="faint">not known</span>), values: (m) => [m.price ? m.price / 1e6 : ""],
+      show: (m) => (m.price ? perHour(m.price) : <span class="faint">{t("not known")}</span>), values: (m) => [m.price ? m.price / 1e6 : ""],
     },
     ...resources.map((name, i): Column => ({
       key: name, title: name === "cpu" ? "CPU" : name[0]!.toUpperCase() + name.slice(1), width: name === "cpu" ? 10 : 10.2,
-      show: (m) => <Use resource={name} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} />,
+      show: (m, w) => <Use resource={name} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} measured={usedBy(m, w.usage, name)} />,
       heads: [`${name}_requested`, `${name}_allocatable`], values: (m) => [m.requests, m.allocatable].map((a) => plain(name, a[i] ?? 0)),
     })),
     { key: "pods", title: "Pods", width: 3.6, number: true, show: (m) => m.pods.length, values: (m) => [m.pods.length] },
     {
       key: "age", title: "Age", width: 4.4, number: true, heads: ["created"],
-      show: (m, w) => age(w.at / 1000, m.created), values: (m) => [m.created ? new Date(m.created * 1000).toISOString() : ""],
+      show: (m, w) => age(w.now / 1000, m.created), values: (m) => [m.created ? new Date(m.created * 1000).toISOString() : ""],
     },
-    { key: "why", title: "Why", width: 11, show: (m) => <span title={m.why.join("; ")}>{m.why.join("; ")}</span>, values: (m) => [m.why.join("; ")] },
+    { key: "why", title: "Why", width: 11, show: (m) => <span title={m.why.map(t).join("; ")}>{m.why.map(t).join("; ")}</span>, values: (m) => [m.why.join("; ")] },
     text("claim", "NodeClaim", 10, (m) => m.claim),
     { ...text(arch, "Arch", 5, (m) => m.kind.labels[arch] ?? ""), heads: ["arch"] },
+    ...measured.filter((r) => resources.includes(r)).map((r): Column => ({
+      key: r + used, title: r === "cpu" ? "CPU used" : "Memory used", width: 7, number: true,
+      show: (m, w) => either(usedBy(m, w.usage, r), (n) => inUse(r, n)) ?? <span class="faint">{t("not known")}</span>,
+      values: (m, w) => [either(usedBy(m, w.usage, r), (n) => plain(r, n)) ?? ""],
+    })),
   ];
 }
 
-export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== arch);
+const either = <T,>(n: number | undefined, of: (n: number) => T): T | undefined => (n === undefined ? n : of(n));
 
-/** plain is an amount in a file: cores, bytes or pieces. */
+export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== arch && !key.endsWith(used));
+
+/** plain returns an amount for a file: cores, bytes or a count. */
 const plain = (resource: string, n: number): number => (resource === "cpu" ? n / 1000 : n);
 
-/** Use is what is requested of what can be, as a bar and in numbers. */
-export function Use({ resource, used, of, part, label }: { resource: string; used: number; of: number; part: number; label?: string }) {
+/** Use shows the requested share of the allocatable amount, as a bar and in numbers; a line across the bar marks the measured usage. */
+export function Use({ resource, used, of, part, label, measured }: { resource: string; used: number; of: number; part: number; label?: string; measured?: number }) {
   return (
-    <span class="use">
+    <span class="use" title={either(measured, (n) => t(`${inUse(resource, n)} used`))}>
       {label && <small>{label}</small>}
-      <span class="bar"><span style={{ width: Math.min(100, 100 * part) + "%" }} /></span>
+      <span class="bar">
+        <span style={{ width: Math.min(100, 100 * part) + "%" }} />
+        {measured !== undefined && of > 0 && <i style={{ left: Math.min(100, (100 * measured) / of) + "%" }} />}
+      </span>
       <span>{amount(resource, used)} / {amount(resource, of)}</span>
     </span>
   );
@@ -70,7 +82,7 @@ const shapes: Record<string, [string, string]> = {
   Deleting: ["✕", "bad"], Interrupted: ["✕", "bad"], Disrupted: ["✕", "bad"],
 };
 
-/** State is a status as a word with a shape before it. */
+/** State shows a status as a word after a shape. */
 export function State({ status }: { status: string }) {
   const [shape, kind] = shapes[status] ?? ["?", ""];
   return <span class="state"><span class={kind} aria-hidden="true">{shape}</span> {status}</span>;

@@ -1,6 +1,6 @@
-// Tables as files for spreadsheets, as RFC 4180 has them.
+// Tables as CSV files for spreadsheets (RFC 4180).
 
-/** cell is a value in quotes where it needs them. A text that a spreadsheet would run as a formula gets a ' before it, as OWASP advises ("CSV Injection"). */
+/** cell quotes a value if necessary. A text that a spreadsheet would run as a formula is prefixed with ', as OWASP advises ("CSV Injection"). */
 export function cell(value: string | number): string {
   if (typeof value === "number") return String(value);
   const safe = /^\s*[=+\-@＝＋－＠]/.test(value) || /^[\t\r\n]/.test(value) ? "'" + value : value;
@@ -9,11 +9,11 @@ export function cell(value: string | number): string {
 
 export const csv = (rows: (string | number)[][]): string => rows.map((r) => r.map(cell).join(",") + "\r\n").join("");
 
-/** save has the browser keep a text as a file. */
+/** save makes the browser save a text as a file. */
 export function save(name: string, text: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "text/csv;charset=utf-8" }));
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser may not have begun to read it
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000); // the browser may not have started to read it
 }

@@ -1,7 +1,8 @@
-// Decisions, their reasons, outcomes and alternatives; the newest first.
+// Decisions with their reasons, outcomes and alternatives, newest first.
 
 import { useEffect, useState } from "preact/hooks";
 import type { Choice } from "./fragment";
+import { t } from "./language";
 import { useNews } from "./news";
 import { age, clock, plural } from "./text";
 import { Facts } from "./tip";
@@ -50,36 +51,36 @@ const most = 1000;
 export function Decisions({ version, now, choice, choose }: Props) {
   const [limit, setLimit] = useState(more);
   const [words, setWords] = useState(choice.about);
-  useEffect(() => { // what is typed is asked for when it stands still
+  useEffect(() => { // search only after a pause in typing
     const timer = setTimeout(() => setWords(choice.about), 200);
     return () => clearTimeout(timer);
   }, [choice.about]);
   const list = useNews<List>(`/api/decisions?limit=${limit}&q=${encodeURIComponent(words)}`, version);
   return (
     <main class="screen">
-      <h2>Decisions</h2>
+      <h2>{t("Decisions")}</h2>
       <form role="search" onSubmit={(e) => e.preventDefault()}>
         <label>
-          <span>Find</span>{" "}
-          <input type="search" value={choice.about} placeholder="pod, node, pool, reason …" onInput={(e) => choose({ about: e.currentTarget.value })} />
+          <span>{t("Find")}</span>{" "}
+          <input type="search" value={choice.about} placeholder={t("pod, node, pool, reason …")} onInput={(e) => choose({ about: e.currentTarget.value })} />
         </label>
       </form>
       {typeof list === "string" && <p class="bad" role="alert">{list}</p>}
-      {list === null && <p role="status">Reading the decisions…</p>}
+      {list === null && <p role="status">{t("Reading the decisions…")}</p>}
       {list && typeof list !== "string" && (
         <>
           <p role="status">
-            {list.kept === 0 ? "No decisions yet." : list.of === 0 ? `None of the ${plural(list.kept, "recorded decision")} matches.`
-              : `The newest ${list.items.length} of ${list.of}, of ${plural(list.kept, "recorded decision")}.`}
+            {t(list.kept === 0 ? "No decisions yet." : list.of === 0 ? `None of the ${plural(list.kept, "recorded decision")} matches.`
+              : `The newest ${list.items.length} of ${list.of}, of ${plural(list.kept, "recorded decision")}.`)}
           </p>
           {list.damaged?.map((text) => <p class="bad" key={text}>{text}</p>)}
           {list.items.length > 0 && (
             <div class="scroll"><table class="list decisions">
-              <thead><tr><th scope="col">Age</th><th scope="col">Decision</th><th scope="col">Reason</th><th scope="col">Decision and outcome</th><th scope="col">An hour</th></tr></thead>
+              <thead><tr>{["Age", "Decision", "Reason", "Decision and outcome", "An hour"].map((title) => <th scope="col" key={title}>{t(title)}</th>)}</tr></thead>
               <tbody>{list.items.map((d) => <Row key={d.id} d={d} now={now} choose={choose} />)}</tbody>
             </table></div>
           )}
-          {list.of > list.items.length && limit < most && <p><button type="button" onClick={() => setLimit(Math.min(most, limit + 3 * more))}>Older</button></p>}
+          {list.of > list.items.length && limit < most && <p><button type="button" onClick={() => setLimit(Math.min(most, limit + 3 * more))}>{t("Older")}</button></p>}
         </>
       )}
     </main>
@@ -95,15 +96,15 @@ function Row({ d, now, choose }: { d: Decision; now: number; choose: Props["choo
       <th scope="row">{d.kind}</th>
       <td>{d.method || d.rule || ""}</td>
       <td>
-        <div>{d.why}</div>
-        {d.became && <div class="became">{d.became}</div>}
+        <div>{t(d.why)}</div>
+        {d.became && <div class="became">{t(d.became)}</div>}
         <details>
-          <summary>More</summary>
+          <summary>{t("More")}</summary>
           <Facts lines={facts(d)} />
           <Links d={d} choose={choose} />
         </details>
       </td>
-      <td>{saves > 0 ? <span class="good">saves {money(saves)}</span> : saves < 0 ? <span class="bad">costs {money(-saves)}</span> : ""}</td>
+      <td>{saves > 0 ? <span class="good">{t(`saves ${money(saves)}`)}</span> : saves < 0 ? <span class="bad">{t(`costs ${money(-saves)}`)}</span> : ""}</td>
     </tr>
   );
 }
@@ -115,7 +116,7 @@ function Links({ d, choose }: { d: Decision; choose: Props["choose"] }) {
     <ul class="links">
       {nodes.map((n) => <li key={n}><button type="button" class="link" onClick={() => choose({ node: n, pod: "" })}>{n}</button></li>)}
       {pods.map((p) => <li key={p}><button type="button" class="link" onClick={() => choose({ node: "", pod: p })}>{p}</button></li>)}
-      {d.count > pods.length && <li>and {d.count - pods.length} more</li>}
+      {d.count > pods.length && <li>{t(`and ${d.count - pods.length} more`)}</li>}
     </ul>
   );
 }
@@ -125,13 +126,13 @@ const money = (dollars: number): string => "$" + dollars.toFixed(4);
 const offer = (o: Offer): string => [o.type, o.capacityType, o.zone && `in ${o.zone}`, o.dollarsPerHour > 0 && `at ${money(o.dollarsPerHour)}/h`].filter(Boolean).join(" ");
 
 function facts(d: Decision): [string, string][] {
-  const out: [string, string][] = [["time", d.time], ["pods", String(d.count)]];
-  for (const m of d.goes ?? []) out.push(["removed", `${m.node || m.nodeClaim || ""}: ${offer(m)}${m.nodePool ? `, pool ${m.nodePool}` : ""}`]);
+  const out: [string, string][] = [[t("time"), d.time], [t("pods"), String(d.count)]];
+  for (const m of d.goes ?? []) out.push([t("removed"), `${m.node || m.nodeClaim || ""}: ${offer(m)}${m.nodePool ? `, pool ${m.nodePool}` : ""}`]);
   for (const b of d.comes ?? []) {
-    out.push(["launched", `${b.nodeClaim || "a node"}: ${offer(b.chosen)}, pool ${b.nodePool}${b.requests ? `, for ${b.requests}` : ""}`]);
-    out.push(["instead of", b.runnerUp ? [b.runnerUp, ...(b.others ?? [])].map(offer).join("; ") : "nothing: no other type fits"]);
-    out.push(["types that fit", plural(b.types, "type")]);
+    out.push([t("launched"), `${b.nodeClaim || "a node"}: ${offer(b.chosen)}, pool ${b.nodePool}${b.requests ? `, for ${b.requests}` : ""}`]);
+    out.push([t("instead of"), b.runnerUp ? [b.runnerUp, ...(b.others ?? [])].map(offer).join("; ") : t("nothing: no other type fits")]);
+    out.push([t("types that fit"), plural(b.types, "type")]);
   }
-  if (d.snapshot) out.push(["snapshot", d.snapshot]);
+  if (d.snapshot) out.push([t("snapshot"), d.snapshot]);
   return out;
 }

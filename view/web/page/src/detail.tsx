@@ -1,7 +1,8 @@
-// What there is to say of one node or pod, and what the engine answers to why.
+// The details of a node or pod, and the engine's answer to why.
 
 import { useState } from "preact/hooks";
 import type { Choice } from "./fragment";
+import { t } from "./language";
 import { useOnce } from "./news";
 import { usePods } from "./pods";
 import { Raw } from "./raw";
@@ -30,25 +31,25 @@ export function Detail({ state, choice, choose, past }: Props) {
   const pods = usePods(m, !past);
   const [namespace = "", name = ""] = choice.pod.split("/");
   return (
-    <aside class="detail" aria-label="Details" onKeyDown={(e) => e.key === "Escape" && choose({ node: "", pod: "" })}>
+    <aside class="detail" aria-label={t("Details")} onKeyDown={(e) => e.key === "Escape" && choose({ node: "", pod: "" })}>
       <header>
         <h2>{choice.pod || choice.node}</h2>
-        <button type="button" onClick={() => choose({ node: "", pod: "" })} aria-label="Close details">✕</button>
+        <button type="button" onClick={() => choose({ node: "", pod: "" })} aria-label={t("Close details")}>✕</button>
       </header>
       {choice.pod ? (
         <>
-          {choice.node && <p><button type="button" class="link" onClick={() => choose({ pod: "" })}>on {choice.node}</button></p>}
+          {choice.node && <p><button type="button" class="link" onClick={() => choose({ pod: "" })}>{t(`on ${choice.node}`)}</button></p>}
           <Why of={`pod/${name}`} namespace={namespace} past={past} />
           {!past && <Raw kind="Pod" namespace={namespace} name={name} />}
         </>
       ) : !m ? (
-        <p>It {past ? "does not exist at this moment" : "no longer exists"}. <Gone name={choice.node} past={past} /></p>
+        <p>{t(past ? "It does not exist at this moment." : "It no longer exists.")} <Gone name={choice.node} past={past} /></p>
       ) : (
         <>
           <Facts lines={lines(m, state)} />
           <Why of={m.hasNode ? `node/${m.name}` : `nodeclaim/${m.name}`} past={past} />
-          <h3>Pods</h3>
-          {past && <p>Names of pods are shown live only.</p>}
+          <h3>{t("Pods")}</h3>
+          {past && <p>{t("Names of pods are shown live only.")}</p>}
           <ul class="pods">
             {pods?.slice(0, mostListed).map((p) => (
               <li key={p.namespace + "/" + p.name}>
@@ -57,9 +58,9 @@ export function Detail({ state, choice, choose, past }: Props) {
               </li>
             ))}
           </ul>
-          {pods && pods.length > mostListed && <p>and {pods.length - mostListed} more</p>}
+          {pods && pods.length > mostListed && <p>{t(`and ${pods.length - mostListed} more`)}</p>}
           <details>
-            <summary>Labels</summary>
+            <summary>{t("Labels")}</summary>
             <Facts lines={Object.entries(m.kind.labels).sort()} />
           </details>
           {!past && m.hasNode && <Raw kind="Node" name={m.name} />}
@@ -74,19 +75,19 @@ function Gone({ name, past }: { name: string; past: boolean }) {
   return past ? null : <Why of={`node/${name}`} past={past} />;
 }
 
-/** Why asks the engine when somebody wants to know: an answer may take it a while. */
+/** Why asks the engine only on demand: an answer may take a while. */
 function Why({ of, namespace, past }: { of: string; namespace?: string; past: boolean }) {
   const [asked, want] = useState("");
   const path = `/api/why?of=${encodeURIComponent(of)}&namespace=${encodeURIComponent(namespace ?? "")}`;
   const answer = useOnce<Answer>(path, asked === path);
-  if (past) return <p>Why is answered for the present only.</p>;
-  if (asked !== path) return <p><button type="button" onClick={() => want(path)}>Why?</button></p>;
+  if (past) return <p>{t("Why is answered for the present only.")}</p>;
+  if (asked !== path) return <p><button type="button" onClick={() => want(path)}>{t("Why?")}</button></p>;
   return (
     <section class="why" aria-live="polite" aria-busy={answer === null}>
-      {answer === null ? <p>Asking the engine…</p> : typeof answer === "string" ? <p class="bad">{answer}</p> : (
+      {answer === null ? <p>{t("Asking the engine…")}</p> : typeof answer === "string" ? <p class="bad">{answer}</p> : (
         <>
-          <p><strong>{answer.summary}</strong></p>
-          <Facts lines={answer.facts.map((f) => [f.label, f.text])} />
+          <p><strong>{t(answer.summary)}</strong></p>
+          <Facts lines={answer.facts.map((f) => [t(f.label), f.label === "command" ? f.text : t(f.text)])} />
         </>
       )}
     </section>

@@ -1,5 +1,5 @@
-// The filter is that of nodeless top (view/filter.go): all words must hold. A word is found anywhere in what a node shows;
-// !word must not be found; key=value and key!=value compare a field or a label.
+// The filter is that of nodeless top (view/filter.go): all words must match. A word matches anywhere in a node's
+// visible texts; !word must not match; key=value and key!=value compare a field or a label.
 
 import type { NodeRow } from "./state";
 
@@ -28,7 +28,7 @@ export function parseFilter(text: string): Filter {
   return out;
 }
 
-/** field is a node's field or label. */
+/** field returns a node's field or label. */
 export function field(m: NodeRow, key: string): string {
   switch (key) {
     case "node": case "name": return m.name;
@@ -39,6 +39,14 @@ export function field(m: NodeRow, key: string): string {
     case "status": return m.status;
   }
   return m.kind.labels[key] ?? "";
+}
+
+/**
+ * shows reports whether a filter shows a node. If the node does not match, pods of it that do (found) bring it back,
+ * unless a word excludes the node: nearly every pod matches !word.
+ */
+export function shows(f: Filter, m: NodeRow, found: boolean): boolean {
+  return matches(f, m) || (found && f.some((w) => !w.not) && matches(f.filter((w) => w.not), m));
 }
 
 export function matches(f: Filter, m: NodeRow): boolean {

@@ -1,25 +1,25 @@
-// All that a person chose is in the address behind "#", so that a link shows the same to somebody else. The form, key=value with
-// semicolons between, and the names scale, q, dashboard and reload are kube-ops-view's.
+// All choices of the user are in the address after "#", so that a link shows the same to everybody. The format,
+// key=value separated by semicolons, and the names scale, q, dashboard and reload are those of kube-ops-view.
 
-export const views = ["cluster", "nodes", "pools", "pending", "decisions", "savings", "whatif", "addresses", "hosts", "fleet"] as const;
+export const views = ["cluster", "nodes", "pools", "pending", "decisions", "costs", "savings", "whatif", "addresses", "hosts", "fleet"] as const;
 export type View = (typeof views)[number];
 
 export interface Choice {
   view: View;
   q: string;
-  about: string; // words that are looked for in decisions
-  group: string; // pool, zone, type, capacity, status, a label, or ""
-  sort: string; // name, age, price, pods, status or a resource, with "-" before it for the largest first
-  color: string; // pods, or what boxes are shaded by: price or a resource
-  area: string; // what the area of a box is proportional to: price, a resource, or nodes for boxes of one size
+  about: string; // words to find in decisions
+  group: string; // pool, zone, type, capacity, status, namespace, workload, a label, or ""
+  sort: string; // name, age, price, pods, status or a resource; a leading "-" sorts the largest first
+  color: string; // pods, or what shades the boxes: price or a resource
+  area: string; // what the area of a box is proportional to: price, a resource, or nodes for boxes of equal size
   scale: number;
-  columns: string; // of the table of nodes, with commas between; "" = those that this browser remembers
-  pool: string; // the NodePool that is looked at among the others
-  host: string; // the host of microVMs that is
+  columns: string; // of the table of nodes, separated by commas; "" = those stored in this browser
+  pool: string; // the selected NodePool
+  host: string; // the selected microVM host
   node: string; // whose details are open
   pod: string; // namespace/name
   at: number; // milliseconds since 1970; 0 = live
-  span: string; // of the timeline: the last so many seconds, or FROM-TO in milliseconds since 1970; "" = everything
+  span: string; // of the timeline: the last N seconds, or FROM-TO in milliseconds since 1970; "" = everything
   dashboard: boolean;
   reload: number; // seconds; 0 = never
 }
@@ -34,11 +34,11 @@ function decode(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text; // somebody wrote a % that begins nothing
+    return text; // a % that does not begin an escape
   }
 }
 
-/** parse reads what is behind "#". What is not understood is left out. */
+/** parse parses the part after "#". It ignores what it does not know. */
 export function parse(hash: string): Choice {
   const c: Choice = { ...usual };
   for (const part of hash.replace(/^#/, "").split(";")) {
@@ -65,13 +65,13 @@ export function parse(hash: string): Choice {
   return c;
 }
 
-/** steps reports whether the browser's Back button should lead from one choice back to another: between screens, and out of details. */
+/** steps reports whether the browser's Back button should return from one choice to another: between screens, and out of details. */
 export function steps(from: Choice, to: Choice): boolean {
   const details = (c: Choice): boolean => c.node !== "" || c.pod !== "";
   return from.view !== to.view || details(from) !== details(to) || from.pod !== to.pod;
 }
 
-/** write is what parse reads; what is as usual is left out. */
+/** write formats a choice for parse; defaults are omitted. */
 export function write(c: Choice): string {
   const parts: string[] = [];
   for (const key of Object.keys(usual) as (keyof Choice)[]) {

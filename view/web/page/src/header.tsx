@@ -1,5 +1,6 @@
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Switch, type Clusters } from "./clusters";
+import { choose as chooseLanguage, language, languages, t } from "./language";
 import { scales, views, type Choice, type View } from "./fragment";
 import { ask, base, type Source } from "./source";
 import { perHour, perMonth, plural } from "./text";
@@ -14,10 +15,10 @@ interface Props {
   find: () => void; // opens the palette
 }
 
-/** narrow is the width in pixels below which the page is in one column; the style has it, too. */
+/** narrow is the width in pixels below which the page has one column; it is also in style.css. */
 export const narrow = 700;
 
-/** useNarrow reports whether the page is in one column. */
+/** useNarrow reports whether the page has one column. */
 export function useNarrow(): boolean {
   const query = useMemo(() => matchMedia(`(max-width: ${narrow - 1}px)`), []);
   const [is, set] = useState(query.matches);
@@ -29,18 +30,18 @@ export function useNarrow(): boolean {
   return is;
 }
 
-export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", savings: "Savings", whatif: "What if", addresses: "Addresses", hosts: "Hosts", fleet: "Fleet" };
-const rare = new Set<View>(["savings", "whatif", "addresses", "hosts", "fleet"]); // a phone's bar has them behind More
-/** screens are those that there are: the fleet, where there are several clusters. */
+export const titles: Record<View, string> = { cluster: "Cluster", nodes: "Nodes", pools: "Pools", pending: "Pending", decisions: "Decisions", costs: "Costs", savings: "Savings", whatif: "What if", addresses: "Addresses", hosts: "Hosts", fleet: "Fleet" };
+const rare = new Set<View>(["costs", "savings", "whatif", "addresses", "hosts", "fleet"]); // behind More in a phone's navigation bar
+/** screens returns the available screens: the fleet only if there are several clusters. */
 export const screens = (clusters: Clusters | null): View[] => views.filter((v) => v !== "fleet" || clusters);
 
 const filtered = new Set<View>(["cluster", "nodes"]);
-const groups = ["", "pool", "zone", "type", "capacity", "status"];
+const groups = ["", "pool", "zone", "type", "capacity", "status", "namespace", "workload"];
 const orders = ["name", "age", "-price", "price", "-pods", "status"];
 
 export function Header({ state, clusters, choice, choose, find }: Props) {
   const filter = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const typed = (e: KeyboardEvent) => {
       if (e.key !== "/" || e.target instanceof HTMLInputElement || e.target instanceof HTMLTextAreaElement || !filter.current) return;
       e.preventDefault();
@@ -52,49 +53,52 @@ export function Header({ state, clusters, choice, choose, find }: Props) {
   const [user, setUser] = useState("");
   useEffect(() => void ask<{ user: string }>("/api/who").then((w) => setUser(w.user), () => {}), []);
   const [open, setOpen] = useState(window.innerWidth >= narrow);
-  const t = state.totals;
+  const all = state.totals;
   const labels = useMemo(() => [...new Set(state.kinds.flatMap((k) => Object.keys(k.labels)))].sort(), [state.kinds, state.kinds.length]);
   const resources = state.resources.flatMap((r) => ["-" + r, r]);
   return (
     <header class="top">
       <h1>Nodeless</h1>
       {clusters && <Switch clusters={clusters} view={choice.view} />}
-      <nav aria-label="Screens">
+      <nav aria-label={t("Screens")}>
         {screens(clusters).map((v) => (
           <a key={v} href={v === "cluster" ? "#" : `#view=${v}`} class={rare.has(v) ? "rare" : undefined} aria-current={choice.view === v ? "page" : undefined} onClick={(e) => (e.preventDefault(), choose({ view: v }))}>
-            {titles[v]}{v === "pending" && ` ${t.waiting}`}
+            {t(titles[v])}{v === "pending" && ` ${all.waiting}`}
           </a>
         ))}
-        <a href={base + "/lite"} class="rare">Tables</a>
-        <button type="button" class="more" onClick={find}>More</button>
+        <a href={base + "/lite"} class="rare">{t("Tables")}</a>
+        <button type="button" class="more" onClick={find}>{t("More")}</button>
       </nav>
-      <button type="button" class="find" aria-keyshortcuts="Control+K Meta+K" onClick={find}>Go to… <kbd>{/Mac|iP/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
-      {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>Log out</button></form>}
+      <button type="button" class="find" aria-keyshortcuts="Control+K Meta+K" onClick={find}>{t("Go to…")} <kbd>{/Mac|iP/.test(navigator.platform) ? "⌘K" : "Ctrl K"}</kbd></button>
+      {user && <form method="post" action="/logout" class="who"><small>{user}</small> <button>{t("Log out")}</button></form>}
+      <select class="language" aria-label={t("Language")} value={language} onChange={(e) => chooseLanguage(e.currentTarget.value)}>
+        {Object.entries(languages).map(([tag, name]) => <option key={tag} value={tag} lang={tag}>{name}</option>)}
+      </select>
       <p class="sums" data-testid="sums">
-        <strong>{perHour(t.price)}/h · {perMonth(t.price)}/month</strong>{" · "}
-        {plural(t.nodes, "node")}{t.onTheirWay > 0 && `, ${t.onTheirWay} launching`}{t.going > 0 && `, ${t.going} being removed`}{t.notReady > t.onTheirWay && `, ${t.notReady - t.onTheirWay} not ready`}
-        {" · "}{plural(t.running, "pod")} running, {t.waiting} pending
-        {t.unpriced > 0 && ` · ${t.unpriced} without a price`}
+        <strong>{t(`${perHour(all.price)}/h · ${perMonth(all.price)}/month`)}</strong>{" · "}
+        {[plural(all.nodes, "node"), all.onTheirWay > 0 && t(`${all.onTheirWay} launching`), all.going > 0 && t(`${all.going} being removed`), all.notReady > all.onTheirWay && t(`${all.notReady - all.onTheirWay} not ready`)].filter(Boolean).join(", ")}
+        {" · "}{t(`${plural(all.running, "pod")} running, ${all.waiting} pending`)}
+        {all.unpriced > 0 && " · " + t(`${all.unpriced} without a price`)}
       </p>
       <p class="meters" aria-hidden="true">
-        {t.nodes > 0 && filtered.has(choice.view) && state.resources.slice(0, 2).map((r, i) => <Meter key={r} name={r} used={t.requests[i] ?? 0} of={t.allocatable[i] ?? 0} />)}
+        {all.nodes > 0 && filtered.has(choice.view) && state.resources.slice(0, 2).map((r, i) => <Meter key={r} name={r} used={all.requests[i] ?? 0} of={all.allocatable[i] ?? 0} />)}
       </p>
       {filtered.has(choice.view) && (
-        <button type="button" class="tools" aria-expanded={open} onClick={() => setOpen(!open)}>{choice.view === "cluster" ? "Filter and view" : "Filter"}</button>
+        <button type="button" class="tools" aria-expanded={open} onClick={() => setOpen(!open)}>{t(choice.view === "cluster" ? "Filter and view" : "Filter")}</button>
       )}
       {filtered.has(choice.view) && open && (
         <form role="search" onSubmit={(e) => e.preventDefault()}>
           <label>
-            <span>Filter</span>{" "}
-            <input ref={filter} type="search" value={choice.q} placeholder="word, !word, pool=…, label=…, namespace=…" onInput={(e) => choose({ q: e.currentTarget.value })} />
+            <span>{t("Filter")}</span>{" "}
+            <input ref={filter} type="search" value={choice.q} placeholder={t("word, !word, pool=…, label=…, namespace=…")} onInput={(e) => choose({ q: e.currentTarget.value })} />
           </label>
           {choice.view === "cluster" && <>
-            <Select label="Group" value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
-            <Select label="Order" value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
-            <Select label="Area" value={choice.area} set={(area) => choose({ area })} options={["price", ...state.resources, "nodes"]} />
-            <Select label="Shade by" value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...state.resources]} />
+            <Select label={t("Group")} value={choice.group} set={(group) => choose({ group })} options={[...groups, ...labels]} />
+            <Select label={t("Order")} value={choice.sort} set={(sort) => choose({ sort })} options={[...orders, ...resources]} />
+            <Select label={t("Area")} value={choice.area} set={(area) => choose({ area })} options={["price", ...state.resources, "nodes"]} />
+            <Select label={t("Shade by")} value={choice.color} set={(color) => choose({ color })} options={["pods", "price", ...state.resources]} />
             <label>
-              <span>Size</span>{" "}
+              <span>{t("Size")}</span>{" "}
               <input type="range" min={String(scales.least)} max={String(scales.most)} step="0.05" value={String(choice.scale)} onInput={(e) => choose({ scale: Number(e.currentTarget.value) })} />
             </label>
           </>}
@@ -104,7 +108,7 @@ export function Header({ state, clusters, choice, choose, find }: Props) {
   );
 }
 
-/** Meter is a share as a bar and a number. */
+/** Meter shows a share as a bar and a number. */
 function Meter({ name, used, of }: { name: string; used: number; of: number }) {
   const part = of > 0 ? Math.round((100 * used) / of) : 0;
   return <span class="meter"><small>{name}</small> <span class="bar"><span style={{ width: Math.min(100, part) + "%" }} /></span> <small>{part}%</small></span>;
@@ -116,7 +120,7 @@ function Select({ label, value, set, options }: { label: string; value: string; 
     <label>
       <span>{label}</span>{" "}
       <select value={value} onChange={(e) => set(e.currentTarget.value)}>
-        {all.map((o) => <option key={o} value={o}>{o === "" ? "nothing" : o.startsWith("-") ? `${o.slice(1)}, largest first` : o}</option>)}
+        {all.map((o) => <option key={o} value={o}>{o === "" ? t("nothing") : o.startsWith("-") ? t(`${t(o.slice(1))}, largest first`) : t(o)}</option>)}
       </select>
     </label>
   );

@@ -1,14 +1,16 @@
 import { render } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Addresses } from "./addresses";
 import { Cluster } from "./cluster";
 import { Fleet, useClusters } from "./clusters";
+import { Costs } from "./costs";
 import { Decisions } from "./decisions";
 import { Detail } from "./detail";
 import { parse, steps, write, type Choice } from "./fragment";
 import { Header, useNarrow } from "./header";
 import { Hosts } from "./hosts";
-import type { Found } from "./layout";
+import { divides, type Found, type Parts } from "./layout";
+import { load, t } from "./language";
 import type { Moves } from "./moves";
 import { useNews } from "./news";
 import { Nodes } from "./nodes";
@@ -19,6 +21,7 @@ import { Savings } from "./savings";
 import { ask, Source } from "./source";
 import { clock } from "./text";
 import { Timeline } from "./timeline";
+import { useUsage } from "./usage";
 import { WhatIf } from "./whatif";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
@@ -27,7 +30,7 @@ function Page() {
   const [version, setVersion] = useState(0);
   const [choice, setChoice] = useState<Choice>(() => parse(location.hash));
   const source = useMemo(() => {
-    let asked = false; // what comes between two frames of the screen is drawn once
+    let asked = false; // draw once per screen frame
     return new Source(() => {
       if (asked) return;
       asked = true;
@@ -64,12 +67,14 @@ function Page() {
     else history.replaceState(null, "", hash);
   };
   const clusters = useClusters();
-  const [finding, find] = useState(false);
-  useEffect(() => {
+  const [palette, setPalette] = useState(0); // the number of the open one; 0 = closed
+  const opened = useRef(0);
+  const find = () => setPalette((n) => n || ++opened.current);
+  useLayoutEffect(() => { // before the first paint, so that no key is lost
     const typed = (e: KeyboardEvent) => {
       if (e.key.toLowerCase() !== "k" || !(e.ctrlKey || e.metaKey) || e.shiftKey || e.altKey) return;
       e.preventDefault();
-      find(true);
+      find();
     };
     document.addEventListener("keydown", typed);
     return () => document.removeEventListener("keydown", typed);
@@ -78,27 +83,30 @@ function Page() {
   const state = source.shown;
   const past = source.past !== null;
   state.moves = useMoves(past ? state.at : 0, source.decided);
-  const found = useFound(choice.q, past, source.live.at);
+  state.usage = useUsage(!past);
+  const found = useFollowed<Found>(choice.q.trim() && `/api/find?q=${encodeURIComponent(choice.q)}`, past, source.live.at);
+  const parts = useFollowed<Parts>(choice.view === "cluster" && divides(choice.group) ? `/api/parts?by=${choice.group}` : "", past, source.live.at);
   const open = choice.node !== "" || choice.pod !== "";
   return (
     <>
-      {!choice.dashboard && <Header source={source} state={state} clusters={clusters} choice={choice} choose={choose} find={() => find(true)} />}
-      {finding && <Palette state={state} clusters={clusters} choice={choice} choose={choose} close={() => find(false)} />}
-      {source.lost > 0 && <p class="note bad" role="alert">Disconnected since {clock(source.lost)}: this is the state of that moment. Reconnecting…</p>}
-      {past && <p class="note" role="status">The state at {clock(state.at)}.</p>}
-      {state.totals.notes?.map((n) => <p class="note" key={n}>{n}</p>)}
+      {!choice.dashboard && <Header source={source} state={state} clusters={clusters} choice={choice} choose={choose} find={find} />}
+      {palette > 0 && <Palette key={palette} state={state} clusters={clusters} choice={choice} choose={choose} close={() => setPalette((n) => (n === palette ? 0 : n))} />}
+      {source.lost > 0 && <p class="note bad" role="alert">{t(`Disconnected since ${clock(source.lost)}: this is the state of that moment. Reconnecting…`)}</p>}
+      {past && <p class="note" role="status">{t(`The state at ${clock(state.at)}.`)}</p>}
+      {state.totals.notes?.map((n) => <p class="note" key={n}>{t(n)}</p>)}
       <div class="middle">
         {choice.view === "fleet" ? <Fleet clusters={clusters} />
-          : state.at === 0 ? <main><p class="empty" role="status">Reading the cluster…</p></main>
+          : state.at === 0 ? <main><p class="empty" role="status">{t("Reading the cluster…")}</p></main>
           : choice.view === "nodes" ? <Nodes state={state} version={state.version} choice={choice} found={found} choose={choose} narrow={narrow} />
           : choice.view === "pools" ? <Pools state={state} choice={choice} choose={choose} past={past} />
           : choice.view === "pending" ? <Pending state={state} choose={choose} />
-          : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.at} choice={choice} choose={choose} />
+          : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.now} choice={choice} choose={choose} />
+          : choice.view === "costs" ? <Costs resources={state.resources} choice={choice} choose={choose} past={past} narrow={narrow} />
           : choice.view === "savings" ? <Savings version={source.decided} />
           : choice.view === "whatif" ? <WhatIf />
           : choice.view === "addresses" ? <Addresses choice={choice} choose={choose} past={past} narrow={narrow} />
           : choice.view === "hosts" ? <Hosts choice={choice} choose={choose} past={past} />
-          : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} choose={choose} past={past} /></main>}
+          : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} parts={parts} choose={choose} past={past} /></main>}
         {open && <Detail state={state} choice={choice} choose={choose} past={past} />}
       </div>
       {!choice.dashboard && <Timeline source={source} version={version} view={choice.view} span={choice.span} choose={choose} />}
@@ -106,31 +114,34 @@ function Page() {
   );
 }
 
-/** useFound asks which pods a filter lets through: at once when it changed, and every other second while things change. */
-function useFound(q: string, past: boolean, at: number): Found {
-  const [found, set] = useState<Found>(null);
-  const asked = useRef({ q: "", at: 0 });
+/**
+ * useFollowed asks for a path: at once when the path changes, and every two seconds while the state changes, also after the last change. It
+ * returns null for the path "".
+ */
+function useFollowed<T>(path: string, past: boolean, at: number): T | null {
+  const [answer, set] = useState<T | null>(null);
+  const asked = useRef({ path: "", at: 0 });
   useEffect(() => {
-    if (!q.trim() || past) {
-      asked.current = { q: "", at: 0 };
+    if (!path || past) {
+      asked.current = { path: "", at: 0 };
       set(null);
       return;
     }
-    if (asked.current.q === q && Date.now() - asked.current.at < 2000) return;
+    const since = asked.current.path === path ? Date.now() - asked.current.at : Infinity;
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      asked.current = { q, at: Date.now() };
-      ask<Record<string, number[]>>(`/api/find?q=${encodeURIComponent(q)}`, stop.signal).then(set, () => {});
-    }, 150);
-    return () => (clearTimeout(timer), asked.current.q === q || stop.abort());
-  }, [q, past, at]);
-  return found;
+      asked.current = { path, at: Date.now() };
+      ask<T>(path, stop.signal).then(set, () => {});
+    }, Math.max(150, 2000 - since));
+    return () => (clearTimeout(timer), asked.current.path === path || stop.abort());
+  }, [path, past, at]);
+  return answer;
 }
 
-/** useMoves asks which moves of pods are planned, or were at a moment; none where that is not known. */
+/** useMoves asks which moves of pods are planned, or were at a moment; none if unknown. */
 function useMoves(at: number, decided: number): Moves {
   const answer = useNews<Record<string, { to: string; pods: number }[]>>(at ? `/api/moves?t=${at}` : "/api/moves", decided);
   return useMemo(() => new Map(answer && typeof answer === "object" ? Object.entries(answer) : []), [answer]);
 }
 
-render(<Page />, document.getElementById("page")!);
+void load().then(() => render(<Page />, document.getElementById("page")!));

@@ -1,14 +1,15 @@
-// Where the pods of nodes that are about to be removed are planned to run: as lines between the boxes, and in words.
+// Where the pods of nodes being removed are planned to run: as lines between the boxes, and in words.
 
+import { t } from "./language";
 import type { Box, Layout } from "./layout";
 import type { Palette } from "./paint";
 import { goes, type ClusterState, type NodeRow } from "./state";
 import { plural } from "./text";
 
-/** Moves are by the NodeClaim of the removed node; to is a Node, or a NodeClaim that had none yet. */
+/** Moves are keyed by the NodeClaim of the removed node; to is a Node, or a NodeClaim without a Node. */
 export type Moves = Map<string, { to: string; pods: number }[]>;
 
-/** Flow is a line from the box of a node to the box of one that gets its pods. */
+/** Flow is a line from a node's box to the box of a node that gets its pods. */
 export interface Flow {
   from: Box;
   to: Box;
@@ -18,10 +19,10 @@ export interface Flow {
 const most = 200; // lines
 const named = 6; // nodes, in words
 
-/** leaves reports whether a node is being removed and is there yet: pods of another one have left. */
+/** leaves reports whether a node is being removed but still exists: the pods of other nodes have left already. */
 const leaves = (m: NodeRow): boolean => m.hasNode && goes.has(m.status);
 
-/** flowsOf are the lines between the boxes that are there. */
+/** flowsOf returns the lines between visible boxes. */
 export function flowsOf(l: Layout, moves: Moves): Flow[] {
   const out: Flow[] = [], boxes = new Map<string, Box>();
   if (moves.size > 0) for (const b of l.boxes) boxes.set(b.m.claim, b).set(b.m.name, b);
@@ -36,10 +37,10 @@ export function flowsOf(l: Layout, moves: Moves): Flow[] {
   return out;
 }
 
-/** sameFlows is the same text for lines that look the same in one layout. */
+/** sameFlows returns a key that is equal for lines that look the same in one layout. */
 export const sameFlows = (flows: Flow[]): string => flows.map((f) => `${f.from.m.id}>${f.to.m.id}${f.to.m.hasNode}${f.pods}`).join();
 
-/** drawFlows draws the lines that come near what is between top and top+tall: dashed as long as the node they lead to is not there. */
+/** drawFlows draws the lines that come near the part between top and top+tall: dashed if their target has no Node yet. */
 export function drawFlows(g: CanvasRenderingContext2D, flows: Flow[], p: Palette, top: number, wide: number, tall: number): void {
   g.clearRect(0, 0, wide, tall);
   g.save();
@@ -56,7 +57,7 @@ export function drawFlows(g: CanvasRenderingContext2D, flows: Flow[], p: Palette
     for (const by of [0.45, -0.45]) head.lineTo(x1 - side * Math.cos(turn + by), y1 - side * Math.sin(turn + by));
     head.closePath();
     const width = Math.min(5, 1.5 + Math.log2(f.pods) / 2);
-    for (const [color, more] of [[p.box, 3], [p.goes, 0]] as const) { // the edge keeps it apart from what it crosses
+    for (const [color, more] of [[p.box, 3], [p.goes, 0]] as const) { // the edge separates the line from what it crosses
       g.strokeStyle = g.fillStyle = color;
       g.lineWidth = width + more;
       if (!f.to.m.hasNode && more === 0) g.setLineDash([6, 5]);
@@ -72,10 +73,10 @@ export function drawFlows(g: CanvasRenderingContext2D, flows: Flow[], p: Palette
 
 const middle = (b: Box): [number, number] => [b.x + b.w / 2, b.y + b.h / 2];
 
-/** planOf says where the pods of a node are planned to run; "" if it is not removed by a plan. */
+/** planOf describes where the pods of a node are planned to run; "" if no plan removes the node. */
 export function planOf(m: NodeRow, w: ClusterState): string {
   const list = (leaves(m) && w.moves.get(m.claim)) || [];
-  const parts = list.slice(0, named).map(({ to, pods }) => `${plural(pods, "pod")} to ${w.nameOf(to)}`);
-  if (list.length > named) parts.push(`others to ${plural(list.length - named, "more node")}`);
+  const parts = list.slice(0, named).map(({ to, pods }) => t(`${plural(pods, "pod")} to ${w.nameOf(to)}`));
+  if (list.length > named) parts.push(t(`others to ${plural(list.length - named, "more node")}`));
   return parts.join(", ");
 }

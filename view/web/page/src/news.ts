@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask } from "./source";
 
-const gap = 1000; // milliseconds between two questions at least
+const gap = 1000; // minimum milliseconds between two requests
 
-/** useNews asks at once, and again when there is something new, while what was said stays; a text is what went wrong. */
+/** useNews requests path at once, and again whenever version changes, keeping the previous answer meanwhile; a string is an error. */
 export function useNews<T>(path: string, version: number, every = 0): T | string | null {
   const [answer, set] = useState<T | string | null>(null);
   const asked = useRef({ path: "", at: 0 });
@@ -21,7 +21,7 @@ export function useNews<T>(path: string, version: number, every = 0): T | string
   return answer;
 }
 
-/** useAnswer asks now and again; a text is what went wrong. */
+/** useAnswer requests path periodically; a string is an error. */
 export function useAnswer<T>(path: string, every: number): T | string | null {
   const [answer, set] = useState<T | string | null>(null);
   useEffect(() => {
@@ -41,7 +41,7 @@ export function useAnswer<T>(path: string, every: number): T | string | null {
   return answer;
 }
 
-/** useOnce asks once, as soon as it is wanted; a text is what went wrong. */
+/** useOnce requests path once, as soon as it is wanted; a string is an error. */
 export function useOnce<T>(path: string, wanted: boolean): T | string | null {
   const [answer, set] = useState<T | string | null>(null);
   useEffect(() => {

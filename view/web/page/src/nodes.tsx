@@ -1,15 +1,17 @@
-// All nodes as a table. Only the rows that are seen are in the document, so that 5,000 are as quick as 50.
+// All nodes as a table. Only the visible rows are in the document, so that 5,000 nodes are as quick as 50.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { columnsOf, State, Use, usualColumns, type Column } from "./columns";
 import { csv, save } from "./csv";
-import { matches, parseFilter } from "./filter";
+import { parseFilter, shows } from "./filter";
 import type { Choice } from "./fragment";
+import { t } from "./language";
 import type { Found } from "./layout";
 import { ordered } from "./order";
 import { share, type ClusterState, type NodeRow } from "./state";
 import { Head, Order } from "./table";
 import { age, perHour, plural } from "./text";
+import { usedBy } from "./usage";
 import { useRows } from "./virtual";
 
 interface Props {
@@ -21,8 +23,8 @@ interface Props {
   narrow: boolean;
 }
 
-const kept = "columns"; // what this browser remembers
-const rowHeight = 32, cardHeight = 104; // pixels; the style has them, too
+const kept = "columns"; // stored in this browser
+const rowHeight = 32, cardHeight = 104; // pixels; also in style.css
 
 export function Nodes({ state, version, choice, found, choose, narrow }: Props) {
   const all = useMemo(() => columnsOf(state.resources), [state.resources]);
@@ -33,7 +35,7 @@ export function Nodes({ state, version, choice, found, choose, narrow }: Props) 
   }, [all, names]);
   const nodes = useMemo(() => {
     const filter = parseFilter(choice.q);
-    const some = [...state.nodes.values()].filter((m) => filter.length === 0 || matches(filter, m) || found?.[m.name]);
+    const some = [...state.nodes.values()].filter((m) => shows(filter, m, found?.[m.name] !== undefined));
     return ordered(some, (m) => m, state, choice.sort);
   }, [state, version, choice.q, choice.sort, found]);
 
@@ -48,26 +50,26 @@ export function Nodes({ state, version, choice, found, choose, narrow }: Props) 
     save(`nodes-${new Date(state.at).toISOString().slice(0, 19).replace(/:/g, "")}.csv`, csv([columns.flatMap((c) => c.heads ?? [c.key]), ...rows]));
   };
   return (
-    <main class="nodes" aria-label="Nodes">
+    <main class="nodes" aria-label={t("Nodes")}>
       <div class="tablebar">
-        <h2>Nodes</h2>
-        <span role="status" class="faint">{nodes.length === state.nodes.size ? plural(nodes.length, "node") : `${nodes.length} of ${plural(state.nodes.size, "node")}`}</span>
+        <h2>{t("Nodes")}</h2>
+        <span role="status" class="faint">{nodes.length === state.nodes.size ? plural(nodes.length, "node") : t(`${nodes.length} of ${plural(state.nodes.size, "node")}`)}</span>
         {narrow ? <Order columns={all} sort={choice.sort} choose={choose} /> : (
-          <Menu title="Columns">
+          <Menu title={t("Columns")}>
             {all.slice(1).map((c) => (
-              <label key={c.key}><input type="checkbox" checked={columns.includes(c)} onChange={() => toggle(c.key)} /> {c.title}</label>
+              <label key={c.key}><input type="checkbox" checked={columns.includes(c)} onChange={() => toggle(c.key)} /> {t(c.title)}</label>
             ))}
           </Menu>
         )}
-        <button type="button" onClick={download} disabled={nodes.length === 0}>Save as CSV</button>
+        <button type="button" onClick={download} disabled={nodes.length === 0}>{t("Save as CSV")}</button>
       </div>
-      {nodes.length === 0 ? <p class="empty">{state.nodes.size > 0 ? "No node matches. Clear the filter to see all." : "There are no nodes."}</p>
+      {nodes.length === 0 ? <p class="empty">{t(state.nodes.size > 0 ? "No node matches. Clear the filter to see all." : "There are no nodes.")}</p>
         : <Table key={String(narrow)} nodes={nodes} columns={columns} state={state} choice={choice} choose={choose} narrow={narrow} />}
     </main>
   );
 }
 
-/** Menu is a list of choices under a button; Escape closes it, and so does a click elsewhere. */
+/** Menu is a list of choices under a button. Escape or a click elsewhere closes it. */
 function Menu({ title, children }: { title: string; children: preact.ComponentChildren }) {
   const menu = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
@@ -106,17 +108,17 @@ function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
   const box = useRef<HTMLDivElement>(null);
   const height = narrow ? cardHeight : rowHeight, head = narrow ? 0 : rowHeight;
   const rows = useRows(box, nodes.length, height, head);
-  const [at, setAt] = useState(0); // the row that keys go on from
-  const wanted = useRef(-1); // the row that is to have the focus
-  const first = at >= rows.from && at < rows.to ? at : rows.from; // what Tab leads to
+  const [at, setAt] = useState(0); // the row from which keys move
+  const wanted = useRef(-1); // the row that should get the focus
+  const first = at >= rows.from && at < rows.to ? at : rows.from; // the row that Tab leads to
   const focus = () => {
     const row = box.current?.querySelector<HTMLElement>(`[data-row="${wanted.current}"]`);
-    if (!row) return; // it comes when it was scrolled to
+    if (!row) return; // it is rendered once scrolling reaches it
     wanted.current = -1;
     row.focus({ preventScroll: true });
   };
   useEffect(focus);
-  useEffect(() => { // as when a link leads to it
+  useEffect(() => { // scroll to the chosen node, for example from a link
     const row = nodes.findIndex((m) => m.name === choice.node);
     if (row < 0) return;
     rows.reveal(row);
@@ -146,7 +148,7 @@ function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
   if (narrow) {
     return (
       <div class="rows" ref={box} onKeyDown={typed}>
-        <ul style={{ paddingTop: above + "px", paddingBottom: below + "px" }} aria-label="Nodes">
+        <ul style={{ paddingTop: above + "px", paddingBottom: below + "px" }} aria-label={t("Nodes")}>
           {seen.map(({ m, row }) => <Card key={m.id} m={m} state={state} name={name(m, row)} open={() => open(m, row)} />)}
         </ul>
       </div>
@@ -155,7 +157,7 @@ function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
   const width = columns.reduce((sum, c) => sum + c.width, 0);
   return (
     <div class="rows" ref={box} onKeyDown={typed}>
-      <table style={{ minWidth: width + "rem" }} aria-rowcount={nodes.length + 1} aria-label="Nodes">
+      <table style={{ minWidth: width + "rem" }} aria-rowcount={nodes.length + 1} aria-label={t("Nodes")}>
         <colgroup>{columns.map((c) => <col key={c.key} style={{ width: (100 * c.width) / width + "%" }} />)}</colgroup>
         <thead><tr aria-rowindex={1}>{columns.map((c) => <Head key={c.key} c={c} sort={choice.sort} choose={choose} />)}</tr></thead>
         <tbody>
@@ -172,14 +174,14 @@ function Table({ nodes, columns, state, choice, choose, narrow }: TableProps) {
   );
 }
 
-/** Card is a node where there is no room for columns. */
+/** Card is a node if there is no room for columns. */
 function Card({ m, state, name, open }: { m: NodeRow; state: ClusterState; name: preact.JSX.Element; open: () => void }) {
   return (
     <li class="card" onClick={open}>
       <div>{name}<State status={m.status} /></div>
       <div class="faint"><span>{[m.kind.pool, m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ")}</span></div>
-      <div>{state.resources.slice(0, 2).map((r, i) => <Use key={r} label={r} resource={r} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} />)}</div>
-      <div class="faint"><span>{m.why[0] ?? `${plural(m.pods.length, "pod")} · ${age(state.at / 1000, m.created)} old`}</span><span>{m.price ? perHour(m.price) + "/h" : "price not known"}</span></div>
+      <div>{state.resources.slice(0, 2).map((r, i) => <Use key={r} label={r} resource={r} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} measured={usedBy(m, state.usage, r)} />)}</div>
+      <div class="faint"><span>{m.why[0] ? t(m.why[0]) : `${plural(m.pods.length, "pod")} · ${t(`${age(state.now / 1000, m.created)} old`)}`}</span><span>{m.price ? perHour(m.price) + "/h" : t("price not known")}</span></div>
     </li>
   );
 }

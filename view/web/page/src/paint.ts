@@ -1,11 +1,12 @@
-// Draws the boxes that are seen. A pod is a square; where squares would be smaller than 2 pixels they become one area per state.
+// Draws the visible boxes. A pod is a square; if squares would be smaller than 2 pixels, there is one area per state
+// instead.
 
 import type { Choice } from "./fragment";
 import { from, type Box, type Group, type Layout } from "./layout";
 import { perHour, plural } from "./text";
 import { goes, share, type ClusterState } from "./state";
 
-/** Palette are the colours of the page's style, as its theme has them. */
+/** Palette holds the colours of the page's style in the current theme. */
 export type Palette = Record<
   "text" | "faint" | "box" | "edge" | "chosen" | "running" | "starting" | "stopping" | "system" | "dim" | "bar" | "full" | "waits" | "goes" | "shade", string>;
 
@@ -23,12 +24,12 @@ const waits = new Set(["Launching", "Launched", "Registered", "NotReady"]);
 /** large reports whether a box has room for its utilisation in numbers. */
 const large = (b: Box): boolean => b.w >= 132 && b.h >= 80;
 
-/** Cells is the grid in which a box has its pods. */
+/** Cells is the grid of the pods in a box. */
 export interface Cells {
   x: number; // within the box
   y: number;
   columns: number;
-  size: number; // of a cell with its gap; below 2 cells are not drawn one by one
+  size: number; // of a cell with its gap; cells below 2 are not drawn individually
 }
 
 export function cells(l: Layout, b: Box, resources: number): Cells {
@@ -42,7 +43,7 @@ export function cells(l: Layout, b: Box, resources: number): Cells {
   return { x, y, columns: Math.max(1, Math.floor(width / Math.max(size, 0.1))), size };
 }
 
-/** cellAt is the index of the pod at a place in a box; -1 if there is none. */
+/** cellAt returns the index of the pod at a position in a box; -1 if there is none. */
 export function cellAt(l: Layout, b: Box, resources: number, x: number, y: number): number {
   const c = cells(l, b, resources);
   const column = Math.floor((x - b.x - c.x) / c.size), row = Math.floor((y - b.y - c.y) / c.size);
@@ -55,7 +56,7 @@ const named = (b: Box, scale: number): boolean => 9 * scale >= 6 && b.w >= 50 &&
 
 const states: [string, keyof Palette][] = [["r", "running"], ["R", "system"], ["p", "starting"], ["P", "starting"], ["t", "stopping"], ["T", "stopping"]];
 
-/** paint draws what is between top and top+tall. */
+/** paint draws the part between top and top+tall. */
 export function paint(g: CanvasRenderingContext2D, l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
   g.clearRect(0, 0, wide, tall);
   g.save();
@@ -68,7 +69,7 @@ export function paint(g: CanvasRenderingContext2D, l: Layout, w: ClusterState, c
   g.restore();
 }
 
-/** repaint draws some boxes anew, and the heads of their groups, within what is between top and top+tall. */
+/** repaint redraws some boxes, and the heads of their groups, in the part between top and top+tall. */
 export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number, top: number, wide: number, tall: number): void {
   const seen = some.filter((b) => b.y + b.h >= top && b.y < top + tall);
   const groups = new Set(some.map((b) => b.group).filter((x) => x && x.y > top - 30 && x.y < top + tall));
@@ -85,7 +86,7 @@ export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: 
   g.restore();
 }
 
-/** mostPaid is the price that shades are a part of; 0 if boxes are not shaded by price. */
+/** mostPaid returns the price with the strongest shade; 0 if boxes are not shaded by price. */
 export function mostPaid(l: Layout, c: Choice): number {
   let most = 0;
   if (c.color === "price") for (const b of l.boxes) most = Math.max(most, b.m.price);
@@ -161,7 +162,7 @@ function frame(g: CanvasRenderingContext2D, b: Box, w: ClusterState, c: Choice, 
   }
 }
 
-/** sign is the form beside the colour of a node that goes, a cross, or is not ready yet, a triangle. */
+/** sign draws a shape in addition to the colour: a cross on a node being removed, a triangle on one that is not ready yet. */
 function sign(g: CanvasRenderingContext2D, b: Box, going: boolean): void {
   const s = Math.min(9, b.w / 3, b.h / 3), x = b.x + b.w - s - 5, y = b.y + 5;
   g.fillStyle = g.strokeStyle;
@@ -181,7 +182,7 @@ function sign(g: CanvasRenderingContext2D, b: Box, going: boolean): void {
   g.fill();
 }
 
-/** row is the utilisation of a resource, in words and as a bar. */
+/** row draws the utilisation of a resource, as a number and as a bar. */
 function row(g: CanvasRenderingContext2D, b: Box, resource: string, used: number, y: number, p: Palette): void {
   const x = b.x + 8, end = b.x + b.w - 8, label = 48, number = 32;
   g.font = "10px system-ui, sans-serif";
@@ -196,7 +197,7 @@ function row(g: CanvasRenderingContext2D, b: Box, resource: string, used: number
   g.fillRect(x + label, y + 3, (end - number - x - label) * used, 6);
 }
 
-/** fill draws the pods of a state: running ones full, starting ones hollow, stopping ones half. */
+/** fill draws the pods of a state: running ones filled, starting ones hollow, stopping ones half filled. */
 function fill(g: CanvasRenderingContext2D, b: Box, c: Cells, letter: string): void {
   const pods = b.m.pods;
   if (c.size < 2) {
@@ -213,7 +214,7 @@ function fill(g: CanvasRenderingContext2D, b: Box, c: Cells, letter: string): vo
   }
 }
 
-/** area stands for pods that are too small to be drawn: as much of the box as their share, in the order of the states. */
+/** area draws pods that are too small to be drawn individually as one area, in proportion to their number, in the order of the states. */
 function area(g: CanvasRenderingContext2D, b: Box, c: Cells, letter: string): void {
   const count = (s: string): number => b.m.pods.split(s).length - 1;
   let before = 0;

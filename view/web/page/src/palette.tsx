@@ -1,9 +1,11 @@
-// Ctrl-K: a few letters of a screen, cluster, node, pool, namespace or pod, and Enter goes there.
+// Ctrl-K: type a few letters of a screen, cluster, node, pool, namespace, pod or language, and press Enter to go
+// there.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { pageOf, type Clusters } from "./clusters";
 import type { Choice, View } from "./fragment";
 import { screens, titles } from "./header";
+import { choose as chooseLanguage, language, languages, t } from "./language";
 import { ask } from "./source";
 import type { ClusterState } from "./state";
 import { plural } from "./text";
@@ -18,7 +20,8 @@ interface Place {
   name: string;
   about?: string | undefined;
   to: Partial<Choice>;
-  page?: string; // instead: the address of another cluster's page
+  page?: string; // instead of to: the address of another cluster's page
+  language?: string; // instead of to: a language for the page
 }
 
 interface Props {
@@ -29,8 +32,8 @@ interface Props {
   close: () => void;
 }
 
-const most = 8; // of a kind
-const about: Partial<Record<View, string>> = { addresses: "subnets, warm pools", hosts: "microVM hosts", fleet: "all clusters" }; // a screen is found by these words, too
+const most = 8; // per kind
+const about: Partial<Record<View, string>> = { addresses: "subnets, warm pools", hosts: "microVM hosts", fleet: "all clusters" }; // these words also find a screen
 
 export function Palette({ state, clusters, choice, choose, close }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -38,7 +41,7 @@ export function Palette({ state, clusters, choice, choose, close }: Props) {
   const [at, setAt] = useState(0);
   const [pools, setPools] = useState<string[]>([]);
   const [names, setNames] = useState<Names>({ namespaces: [], pods: [] });
-  useLayoutEffect(() => { // open before the browser hands out the next key, so that no letter is lost
+  useLayoutEffect(() => { // open before the browser delivers the next key, so that no letter is lost
     const before = document.activeElement as HTMLElement | null;
     dialog.current!.showModal();
     ask<{ name: string }[]>("/api/pools").then((p) => setPools(p.map((x) => x.name).filter(Boolean)), () => {});
@@ -62,39 +65,43 @@ export function Palette({ state, clusters, choice, choose, close }: Props) {
     if (!p) return;
     close();
     if (p.page) location.assign(p.page);
+    else if (p.language) chooseLanguage(p.language);
     else choose(p.to);
   };
   const typed = (e: KeyboardEvent) => {
     const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + most, PageUp: chosen - most }[e.key];
     if (to !== undefined) {
       e.preventDefault();
-      const n = places.length; // a step goes around, a page ends at the end
+      const n = places.length; // single steps wrap around, pages do not
       setAt(Math.abs(to - chosen) === 1 ? (to + n) % Math.max(1, n) : Math.max(0, Math.min(n - 1, to)));
     } else if (e.key === "Enter") {
       e.preventDefault();
       go(places[chosen]);
+    } else if (e.key === "Escape") { // the browser's close event comes only with the next frame, and a Ctrl-K before it would be lost
+      e.preventDefault();
+      close();
     }
   };
   return (
-    <dialog class="palette" ref={dialog} aria-label="Go to" onClose={close} onClick={(e) => e.target === dialog.current && close()}>
+    <dialog class="palette" ref={dialog} aria-label={t("Go to")} onClose={close} onKeyDown={typed} onClick={(e) => e.target === dialog.current && close()}>
       <input
         type="text" role="combobox" aria-expanded={places.length > 0} aria-controls="places" aria-autocomplete="list" aria-activedescendant={places.length > 0 ? `place-${chosen}` : undefined}
-        aria-label="Screen, node, pool, namespace or pod" placeholder="Screen, node, pool, namespace or pod" autocomplete="off" spellcheck={false} autofocus
-        value={text} onInput={(e) => (setText(e.currentTarget.value), setAt(0))} onKeyDown={typed}
+        aria-label={t("Screen, node, pool, namespace or pod")} placeholder={t("Screen, node, pool, namespace or pod")} autocomplete="off" spellcheck={false} autofocus
+        value={text} onInput={(e) => (setText(e.currentTarget.value), setAt(0))}
       />
-      <ul role="listbox" id="places" aria-label="Matches">
+      <ul role="listbox" id="places" aria-label={t("Matches")}>
         {places.map((p, i) => (
           <li key={p.kind + p.name} id={`place-${i}`} role="option" aria-selected={i === chosen} onClick={() => go(p)} onMouseMove={() => i !== chosen && setAt(i)}>
-            <small>{p.kind}</small><span>{p.name}</span>{p.about && <small>{p.about}</small>}
+            <small>{t(p.kind)}</small><span>{p.name}</span>{p.about && <small>{t(p.about)}</small>}
           </li>
         ))}
       </ul>
-      <p role="status" class={places.length > 0 ? "unseen" : "faint"}>{places.length > 0 ? plural(places.length, "match", "matches") : "Nothing has such a name."}</p>
+      <p role="status" class={places.length > 0 ? "unseen" : "faint"}>{places.length > 0 ? plural(places.length, "match", "matches") : t("Nothing has such a name.")}</p>
     </dialog>
   );
 }
 
-/** find are the places whose names have all words, first those that begin with the text. */
+/** find returns the places whose names contain all words; those that begin with the text come first. */
 function find(text: string, state: ClusterState, clusters: Clusters | null, choice: Choice, pools: string[], names: Names): Place[] {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const has = (name: string): boolean => words.every((w) => name.toLowerCase().includes(w));
@@ -102,9 +109,10 @@ function find(text: string, state: ClusterState, clusters: Clusters | null, choi
     const some = all.filter(has).sort((a, b) => Number(b.toLowerCase().startsWith(words[0] ?? "")) - Number(a.toLowerCase().startsWith(words[0] ?? "")));
     return some.slice(0, most).map((name) => ({ kind, name, to: to(name) }));
   };
-  const places = screens(clusters).filter((v) => has(`${titles[v]} ${about[v] ?? ""}`)).map((v): Place => ({ kind: "screen", name: titles[v], about: about[v], to: { view: v, node: "", pod: "" } }));
-  const details = choice.view === "cluster" || choice.view === "nodes" ? choice.view : "nodes"; // where a node is seen beside its details
-  if (words.length === 0) return [...places, ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" }))];
+  const places = screens(clusters).filter((v) => has(`${titles[v]} ${t(titles[v])} ${about[v] ?? ""}`)).map((v): Place => ({ kind: "screen", name: t(titles[v]), about: about[v], to: { view: v, node: "", pod: "" } }));
+  const details = choice.view === "cluster" || choice.view === "nodes" ? choice.view : "nodes"; // a screen that shows the node beside its details
+  const tongues = Object.entries(languages).filter(([tag, name]) => tag !== language && has(`Language ${t("Language")} ${name}`)).map(([tag, name]): Place => ({ kind: "language", name, to: {}, language: tag }));
+  if (words.length === 0) return [...places, ...first("pool", pools, (pool) => ({ view: "pools", pool, node: "", pod: "" })), ...tongues];
   const pods = names.pods.slice(0, most).map((p): Place => ({
     kind: "pod", name: `${p.namespace}/${p.name}`, about: p.node ? `on ${p.node}` : "pending",
     to: p.node ? { view: details, node: p.node, pod: `${p.namespace}/${p.name}` } : { view: "pending", node: "", pod: `${p.namespace}/${p.name}` },
@@ -116,5 +124,6 @@ function find(text: string, state: ClusterState, clusters: Clusters | null, choi
     ...first("node", [...state.nodes.values()].map((m) => m.name), (node) => ({ view: details, node, pod: "" })),
     ...first("namespace", names.namespaces, (n) => ({ view: "cluster", q: `namespace=${n}`, node: "", pod: "" })),
     ...pods,
+    ...tongues,
   ];
 }

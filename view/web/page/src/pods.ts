@@ -12,24 +12,20 @@ export interface Pod {
   why?: string;
 }
 
-const kept = new Map<string, Promise<Pod[]>>();
-const mostKept = 100;
+const kept = new WeakMap<NodeRow, Promise<Pod[]>>();
 
-/** podsOf asks for a node's pods, once for each state of it. */
+/** podsOf requests a node's pods, once for each state of the node: every change of a node makes a new row. */
 export function podsOf(m: NodeRow): Promise<Pod[]> {
-  const key = `${m.name} ${m.pods} ${m.requests.join()}`;
-  let pods = kept.get(key);
+  let pods = kept.get(m);
   if (!pods) {
     pods = ask<Pod[]>(`/api/pods?node=${encodeURIComponent(m.name)}`);
-    pods.catch(() => kept.delete(key));
-    kept.set(key, pods);
-    const oldest = kept.keys().next().value;
-    if (kept.size > mostKept && oldest !== undefined) kept.delete(oldest);
+    pods.catch(() => kept.delete(m));
+    kept.set(m, pods);
   }
   return pods;
 }
 
-/** usePods are a node's pods, once they came; null before, or if they are of the past, whose names are not kept. */
+/** usePods returns a node's pods once they have arrived; null before that and for the past, whose names are not stored. */
 export function usePods(m: NodeRow | undefined, wanted: boolean): Pod[] | null {
   const [pods, set] = useState<Pod[] | null>(null);
   useEffect(() => {

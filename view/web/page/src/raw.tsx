@@ -1,7 +1,9 @@
-// An object as kubectl shows it, to be read only: its events, its YAML, and what it is made from, asked for when somebody opens it.
+// A read-only view of an object as kubectl shows it: its events, its YAML, and what it is derived from, requested
+// when it is opened.
 
 import { useState } from "preact/hooks";
 import { Copy } from "./copy";
+import { t } from "./language";
 import { useOnce } from "./news";
 import { age } from "./text";
 
@@ -24,8 +26,8 @@ export function Raw({ kind, namespace = "", name, named = false }: Ref & { named
   const answer = useOnce<Answer>(path, open);
   return (
     <details class="raw" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
-      <summary>{kind}{named && ` ${name}`}: events and YAML</summary>
-      {open && (answer === null ? <p role="status">Reading it…</p> : typeof answer === "string" ? <p class="bad" role="alert">{answer}</p> : <Shown a={answer} of={kind} />)}
+      <summary>{t(`${kind}${named ? ` ${name}` : ""}: events and YAML`)}</summary>
+      {open && (answer === null ? <p role="status">{t("Reading it…")}</p> : typeof answer === "string" ? <p class="bad" role="alert">{answer}</p> : <Shown a={answer} of={kind} />)}
     </details>
   );
 }
@@ -35,18 +37,18 @@ function Shown({ a, of }: { a: Answer; of: string }) {
   return (
     <>
       {a.refs?.map((r) => <Raw key={r.kind + r.name} {...r} named />)}
-      {a.noEvents ? <p class="faint">{a.noEvents}</p> : events.length === 0 ? <p class="faint">No events.</p> : (
-        <ul aria-label={`Events of the ${of}`}>
+      {a.noEvents ? <p class="faint">{a.noEvents}</p> : events.length === 0 ? <p class="faint">{t("No events.")}</p> : (
+        <ul aria-label={t(`Events of the ${of}`)}>
           {events.map((e) => (
             <li key={e.reason + e.message + e.last}>
-              <span class={e.type === "Warning" ? "bad" : undefined}>{e.type === "Warning" ? "✗ " : ""}{e.reason}</span> <small class="faint">{age(Date.now() / 1000, e.last)} ago{e.count > 1 && `, ${e.count} times`}{e.source && `, ${e.source}`}</small>
-              <div>{e.message}</div>
+              <span class={e.type === "Warning" ? "bad" : undefined}>{e.type === "Warning" ? "✗ " : ""}{e.reason}</span> <small class="faint">{t(`${age(Date.now() / 1000, e.last)} ago`)}{e.count > 1 && ", " + t(`${e.count} times`)}{e.source && `, ${e.source}`}</small>
+              <div>{t(e.message)}</div>
             </li>
           ))}
         </ul>
       )}
       <Copy text={a.yaml} label="Copy YAML" />
-      <pre tabIndex={0} aria-label={`YAML of the ${of}`}>{a.yaml}</pre>
+      <pre tabIndex={0} aria-label={t(`YAML of the ${of}`)}>{a.yaml}</pre>
     </>
   );
 }

@@ -1,41 +1,46 @@
-// Where states come from: the stream of what is now, and what is kept of what was.
+// Where states come from: the stream of the present, and the server's record of the past.
 
+import { t } from "./language";
+import { request } from "./request";
 import { ClusterState, type Message } from "./state";
 
-/** base is the beginning of the addresses of this cluster's page; "" for that of the cluster that the server was started for. */
+/** base is the path prefix of this cluster's page; "" for the cluster that the server was started for. */
 export const base = /^\/clusters\/[^/]+/.exec(location.pathname)?.[0] ?? "";
 
-/** Point is a moment on the line of time: number, milliseconds, nodes, price, pods with and without a place. */
+/** Point is a moment on the timeline: number, milliseconds, nodes, price, pods with a node, pods without one. */
 export type Point = [number, number, number, number, number, number];
 
 const mostPoints = 20000;
+const ageing = 2000; // milliseconds after which ages are updated even if nothing changes
 
-/** ask asks this cluster's page; of all clusters the server's own page knows. */
+/** ask queries this cluster's page, except for the list of all clusters, which only the server's own page has. */
 async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
-  const answer = await fetch((path.startsWith("/api/clusters") ? "" : base) + path, signal ? { signal } : {});
+  const answer = await request((path.startsWith("/api/clusters") ? "" : base) + path, signal ? { signal } : {});
   const body = (await answer.json()) as T & { error?: string };
-  if (!answer.ok) throw new Error(body.error ?? `${path}: status ${answer.status}`);
+  if (!answer.ok) throw new Error(body.error ? t(body.error) : `${path}: status ${answer.status}`);
   return body;
 }
 
 export { ask };
 
-/** Source follows the cluster, or shows what it was. Whoever wants to know of changes gives it a function. */
+/** Source follows the cluster, or shows its past. It calls changed whenever something changes. */
 export class Source {
-  live = new ClusterState();
-  past: ClusterState | null = null; // what is shown instead
+  live = new ClusterState(false);
+  past: ClusterState | null = null; // shown instead of live
   points: Point[] = [];
-  lost = 0; // since when the stream is broken, in milliseconds since 1970; 0 = it is not
+  lost = 0; // when the stream broke, in milliseconds since 1970; 0 = connected
   error = ""; // of the past
   playing = false;
-  decided = 0; // counts what is new among the decisions
+  decided = 0; // counts changes to the decisions
   private stream: EventSource | null = null;
-  private wanted = 0; // the moment of the past that was asked for last
+  private wanted = 0; // the last requested moment of the past
   private busy = false;
   private waiting: Message[] = []; // frames to replay
   private timer = 0;
 
-  constructor(private changed: () => void) {}
+  constructor(private changed: () => void) {
+    setInterval(() => !this.shown.stands && changed(), ageing);
+  }
 
   get shown(): ClusterState {
     return this.past ?? this.live;
@@ -43,10 +48,10 @@ export class Source {
 
   start(): void {
     this.stream = new EventSource(base + "/api/stream");
-    this.stream.addEventListener("open", () => this.told(() => (this.lost = 0)));
+    this.stream.addEventListener("open", () => this.told(() => ((this.lost = 0), (this.live.stands = false))));
     this.stream.addEventListener("error", () => {
-      this.told(() => (this.lost ||= Date.now()));
-      // A browser gives up on an answer that is no stream, such as that of a server that is starting.
+      this.told(() => ((this.lost ||= Date.now()), (this.live.stands = true)));
+      // Browsers give up on a response that is not a stream, such as that of a server that is starting.
       if (this.stream?.readyState === EventSource.CLOSED) void this.comeAgain();
     });
     this.stream.addEventListener("state", (e) => {
@@ -62,9 +67,9 @@ export class Source {
     });
   }
 
-  /** comeAgain starts anew in a while, or leads to the login of whoever may not look any more. */
+  /** comeAgain reconnects after a while, or goes to the login page if the session is no longer valid. */
   private async comeAgain(): Promise<void> {
-    const status = await fetch(base + "/api/who").then((r) => r.status, () => 0);
+    const status = await request(base + "/api/who").then((r) => r.status, () => 0);
     if (status === 401 || status === 403) location.assign("/login");
     else setTimeout(() => this.start(), 2000);
   }
@@ -83,7 +88,7 @@ export class Source {
     }
   }
 
-  /** go shows a moment of the past; 0 is live again. Only the last moment that was asked for is shown. */
+  /** go shows a moment of the past; 0 returns to live. Only the last requested moment is shown. */
   async go(at: number): Promise<void> {
     this.wanted = at;
     this.pause();
@@ -112,7 +117,7 @@ export class Source {
     }
   }
 
-  /** play goes on from the moment that is shown, so many times as fast as it was, until it is now; then it says so. */
+  /** play replays from the shown moment, speed times as fast as it happened, until the present; then it calls ended. */
   async play(speed: number, ended: () => void): Promise<void> {
     const w = this.past;
     if (!w) return;
@@ -136,7 +141,7 @@ export class Source {
       }
       const first = this.waiting[0]!.t;
       let now = from + (performance.now() - began) * speed;
-      if (first - now > 1000 * speed) { // nothing happened for long: that is not waited for
+      if (first - now > 1000 * speed) { // nothing happens for long: skip it
         began = performance.now();
         now = from = first;
       }

@@ -1,6 +1,7 @@
-// What the server tells of a cluster, put together. view/web/record.go and encode.go say the form.
+// The state of a cluster, built from the server's messages. view/web/record.go and encode.go define the format.
 import type { Moves } from "./moves";
 import { natural } from "./text";
+import type { Usage } from "./usage";
 
 export interface Kind {
   pool: string;
@@ -13,23 +14,24 @@ export interface Kind {
 export interface NodeRow {
   id: number;
   name: string;
-  order: string; // what it is ordered by name with
+  order: string; // sort key for the name
   kind: Kind;
   status: string;
-  created: number; // seconds since 1970, as all times here
+  created: number; // seconds since 1970, like all times here
   readyIn: number;
-  price: number; // millionths of a dollar an hour; 0 = not known
+  price: number; // millionths of a dollar per hour; 0 = unknown
   requests: number[]; // in the order of ClusterState.resources
   allocatable: number[];
-  pods: string; // a letter each: r runs, p does not yet, t is being deleted; in upper case those of kube-system
+  pods: string; // one letter per pod: r = running, p = not running yet, t = being deleted; upper case for pods of kube-system
   why: string[];
   claim: string;
   microVM: string;
-  since: number; // since when its status holds, if it waits
+  since: number; // when its status began, if it waits
   hasNode: boolean;
+  part?: { of: string; share: number }; // where nodes are divided: whose pods these are, and of which share of the node
 }
 
-/** goes are the statuses of nodes that are being removed. */
+/** goes holds the statuses of nodes that are being removed. */
 export const goes = new Set(["Deleting", "Interrupted", "Disrupted"]);
 
 export interface Totals {
@@ -70,14 +72,24 @@ export class ClusterState {
   nodes = new Map<number, NodeRow>();
   resources: string[] = [];
   totals: Totals = none;
-  id = ""; // of the last message, as the server knows it
+  id = ""; // of the last message, in the server's numbering
   at = 0; // its time in milliseconds since 1970; 0 = nothing is known yet
   version = 0; // counts changes
-  moves: Moves = new Map(); // that are planned, told apart from the frames
-  kinds: Kind[] = []; // also those that no node is of any more
-  private changed: Set<number> | null = null; // IDs since the last taken; null = all
+  moves: Moves = new Map(); // planned moves, received separately from the frames
+  usage: Usage = new Map(); // received separately, like moves
+  kinds: Kind[] = []; // including kinds that no node has any more
+  private changed: Set<number> | null = null; // IDs since the last taken(); null = all
+  private told = 0; // when the last message arrived, by the browser's clock
 
-  /** whole replaces everything by a state. */
+  /** stands is whether the state's time stands still, as in the past. */
+  constructor(public stands = true) {}
+
+  /** now is the state's time in milliseconds since 1970. It advances even while nothing changes, unless it stands. */
+  get now(): number {
+    return this.stands || this.at === 0 ? this.at : this.at + performance.now() - this.told;
+  }
+
+  /** whole replaces everything with the state in a message. */
   whole(m: Message): void {
     this.nodes = new Map();
     this.kinds = [];
@@ -100,17 +112,18 @@ export class ClusterState {
     this.totals = m.o;
     this.id = `${m.e}.${m.s}`;
     this.at = Math.max(0, m.t);
+    this.told = performance.now();
     this.version++;
   }
 
-  /** taken are the IDs of the nodes that changed since it was last asked, null if all may have. */
+  /** taken returns the IDs of the nodes changed since the previous call; null if any may have changed. */
   taken(): Set<number> | null {
     const was = this.changed;
     this.changed = new Set();
     return was;
   }
 
-  /** nameOf is the name of a node by that of its NodeClaim; any other is given back. */
+  /** nameOf maps the name of a NodeClaim to the name of its node; it returns any other name unchanged. */
   nameOf(claim: string): string {
     for (const m of this.nodes.values()) if (m.claim === claim) return m.name;
     return claim;
@@ -126,7 +139,7 @@ export class ClusterState {
   }
 }
 
-/** share is used of offered, 0 if nothing is offered. */
+/** share is the requested share of a node's allocatable resource; 0 if nothing is allocatable. */
 export function share(m: NodeRow, resource: number): number {
   const of = m.allocatable[resource] ?? 0;
   return of > 0 ? (m.requests[resource] ?? 0) / of : 0;

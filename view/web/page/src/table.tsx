@@ -1,51 +1,52 @@
-// What tables have in common: columns, heads that order them, and short tables all of whose rows are there.
+// The common parts of tables: columns, headers that sort by them, and short tables, which render all of their rows.
 
 import type { ComponentChildren } from "preact";
 import type { Choice } from "./fragment";
+import { t } from "./language";
 import { compare } from "./order";
 import { natural } from "./text";
 
-/** Titled is a column as far as a table is ordered by it. */
+/** Titled holds the part of a column that is needed to sort the table. */
 export interface Titled {
-  key: string; // also what the table is ordered by
+  key: string; // also the sort key
   title: string;
-  number?: boolean; // is set at the right
+  number?: boolean; // right-aligned
 }
 
 /** Field is a column of a short table. */
 export interface Field<T> extends Titled {
   width: number; // rem
   show: (x: T) => ComponentChildren;
-  by: (x: T) => number | string; // what it is ordered by
+  by: (x: T) => number | string; // the value to sort by
 }
 
 type Choose = (change: Partial<Choice>) => void;
 
-/** Head is a column's, which orders the table: up at first, down when it is pressed again. */
+/** Head is the header of a column, which sorts the table: ascending at first, descending when it is pressed again. */
 export function Head({ c, sort, choose }: { c: Titled; sort: string; choose: Choose }) {
   const up = sort === c.key, down = sort === "-" + c.key;
   return (
     <th scope="col" aria-sort={up ? "ascending" : down ? "descending" : "none"} class={c.number ? "number" : undefined}>
-      <button type="button" onClick={() => choose({ sort: up ? "-" + c.key : c.key })}>{c.title}<span aria-hidden="true">{up ? " ▲" : down ? " ▼" : ""}</span></button>
+      <button type="button" onClick={() => choose({ sort: up ? "-" + c.key : c.key })}>{t(c.title)}<span aria-hidden="true">{up ? " ▲" : down ? " ▼" : ""}</span></button>
     </th>
   );
 }
 
-/** Order is what the heads of columns are where there are none. */
+/** Order replaces the headers where there are none. */
 export function Order({ columns, sort, choose }: { columns: Titled[]; sort: string; choose: Choose }) {
-  const options = columns.flatMap((c) => [[c.key, c.title], ["-" + c.key, c.title + ", largest first"]] as const);
+  const options = columns.flatMap((c) => [[c.key, t(c.title)], ["-" + c.key, t(`${t(c.title)}, largest first`)]] as const);
   return (
     <label>
-      <span class="unseen">Order</span>
+      <span class="unseen">{t("Order")}</span>
       <select value={sort} onChange={(e) => choose({ sort: e.currentTarget.value })}>
-        {!options.some(([value]) => value === sort) && <option value={sort}>Usual order</option>}
+        {!options.some(([value]) => value === sort) && <option value={sort}>{t("Usual order")}</option>}
         {options.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
       </select>
     </label>
   );
 }
 
-/** sorted orders rows by the column that sort names, with "-" before it for the largest first; equal ones, and all if it names none, by the columns in their order. */
+/** sorted sorts rows by the column named in sort; a leading "-" sorts the largest first. Ties, and all rows if there is no such column, are sorted by the columns in order. */
 export function sorted<T>(rows: T[], columns: Field<T>[], sort: string): T[] {
   const down = sort.startsWith("-"), first = columns.find((c) => c.key === (down ? sort.slice(1) : sort));
   const rank = (c: Field<T>, x: T): number | string => {
@@ -74,7 +75,7 @@ interface Props<T> {
 
 const most = 300; // rows
 
-/** Short is a table of few rows; where there is no room for columns each row is a card. */
+/** Short is a table of few rows. If there is no room for columns, each row is a card. */
 export function Short<T>({ title, rows, columns, sort, choose, narrow, chosen }: Props<T>) {
   const all = sorted(rows, columns, sort), some = all.slice(0, most), [name, ...others] = columns;
   const width = columns.reduce((sum, c) => sum + c.width, 0);
@@ -86,7 +87,7 @@ export function Short<T>({ title, rows, columns, sort, choose, narrow, chosen }:
           {some.map((x) => (
             <li key={key(x)} class={chosen?.(x) ? "shape chosen" : "shape"}>
               <h4>{name!.show(x)}</h4>
-              <dl>{others.map((c) => <div key={c.key}><dt>{c.title}</dt><dd>{c.show(x)}</dd></div>)}</dl>
+              <dl>{others.map((c) => <div key={c.key}><dt>{t(c.title)}</dt><dd>{c.show(x)}</dd></div>)}</dl>
             </li>
           ))}
         </ul>
@@ -105,7 +106,7 @@ export function Short<T>({ title, rows, columns, sort, choose, narrow, chosen }:
           </table>
         </div>
       )}
-      {all.length > most && <p class="faint">The first {most} of {all.length} in this order.</p>}
+      {all.length > most && <p class="faint">{t(`The first ${most} of ${all.length} in this order.`)}</p>}
     </>
   );
 }

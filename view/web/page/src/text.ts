@@ -1,4 +1,6 @@
-// Figures in words, as nodeless top writes them.
+// Formats figures, as nodeless top does.
+
+import { t } from "./language";
 
 const units = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
 
@@ -6,7 +8,7 @@ function short(n: number): string {
   return n >= 100 || Number.isInteger(n) ? n.toFixed(0) : n.toFixed(1).replace(/\.0$/, "");
 }
 
-/** amount is one of a resource: cores, binary multiples of bytes, or pieces. */
+/** amount formats an amount of a resource: cores, binary multiples of bytes, or a count. */
 export function amount(resource: string, n: number): string {
   if (resource === "cpu") return short(n / 1000);
   if (resource !== "memory" && resource !== "ephemeral-storage" && !resource.startsWith("hugepages-")) return String(n);
@@ -15,10 +17,10 @@ export function amount(resource: string, n: number): string {
   return short(n) + units[unit];
 }
 
-/** perHour is a price given in millionths of a dollar an hour, with four decimals on every screen. */
+/** perHour formats a price in millionths of a dollar per hour, with four decimals on every screen. */
 export const perHour = (micros: number): string => dollars(micros, 4);
 
-/** perMonth is what perHour comes to in a month. */
+/** perMonth formats the same price per month. */
 export const perMonth = (micros: number): string => dollars(micros * hoursPerMonth, 0);
 
 function dollars(micros: number, decimals: number): string {
@@ -27,7 +29,7 @@ function dollars(micros: number, decimals: number): string {
 
 const hoursPerMonth = 730;
 
-/** age is how long ago something was; both in seconds since 1970. */
+/** age formats how long ago something was; both arguments are in seconds since 1970. */
 export function age(now: number, then: number): string {
   if (!then) return "-";
   const s = Math.max(0, Math.round(now - then));
@@ -37,16 +39,16 @@ export function age(now: number, then: number): string {
   return `${Math.floor(s / 86400)}d`;
 }
 
-/** clock is a time of day with its date if that is not today's; in milliseconds since 1970. */
+/** clock formats a time in milliseconds since 1970 as the time of day, with the date if that is not today. */
 export function clock(ms: number): string {
   const d = new Date(ms);
   const time = d.toLocaleTimeString("en-GB");
   return d.toDateString() === new Date().toDateString() ? time : `${d.toLocaleDateString("en-CA")} ${time}`;
 }
 
-export const plural = (n: number, noun: string, nouns = noun + "s"): string => `${n.toLocaleString("en-US")} ${n === 1 ? noun : nouns}`;
+export const plural = (n: number, noun: string, nouns = noun + "s"): string => t(`${n.toLocaleString("en-US")} ${n === 1 ? noun : nouns}`);
 
-/** span is a length of time in seconds, to its two largest units. */
+/** span formats a duration in seconds, in its two largest units. */
 export function span(s: number): string {
   const parts: string[] = [];
   let left = Math.max(0, Math.round(s));
@@ -58,5 +60,5 @@ export function span(s: number): string {
   return parts.slice(0, 2).join("") || "0s";
 }
 
-/** natural is what a text is ordered by as people count: ip-10-0-9-1 is before ip-10-0-10-1. It is made once; a collator would look at digits at each comparison. */
+/** natural returns a key that sorts numbers by value: ip-10-0-9-1 before ip-10-0-10-1. It is computed once; a collator would parse digits in each comparison. */
 export const natural = (text: string): string => text.replace(/\d+/g, (digits) => digits.padStart(12, "0"));

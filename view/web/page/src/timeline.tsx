@@ -1,10 +1,12 @@
-// The line of time: what there was and cost, a handle to go back to any moment of it, and a button to see it happen again.
+// The timeline: past counts and costs, a slider to go back to any moment, and a button to replay.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import type { Choice } from "./fragment";
 import { narrow } from "./header";
-import { useNews } from "./news";
+import { t } from "./language";
+import { useAnswer, useNews } from "./news";
+import { budget } from "./pools";
 import type { Source } from "./source";
 import { clock, perHour } from "./text";
 
@@ -16,8 +18,9 @@ interface Props {
   choose: (change: Partial<Choice>) => void;
 }
 
-// What of the timeline is shown, in seconds: what was chosen, or everything, but a minute at least, so that the first moments are not
-// years apart; there may be none yet. What uPlot would take for a single point is a thousand days.
+// The part of the timeline that is shown, in seconds: the chosen part or everything, but at least a minute, so that
+// the first moments are not years apart. There may be no points yet; uPlot would show a single point as a thousand
+// days.
 const range = (u: uPlot, span: string): [number, number] => {
   const times = u.data?.[0] ?? [];
   const end = times[times.length - 1] ?? Date.now() / 1000;
@@ -28,25 +31,51 @@ const range = (u: uPlot, span: string): [number, number] => {
 
 const spans: [string, string][] = [["", "everything"], ["300", "last 5 min"], ["1800", "last 30 min"], ["7200", "last 2 h"]];
 
-/** Mark is a decision on the timeline. */
-interface Mark {
+/** Decision holds the fields of a decision that the timeline needs. */
+interface Decision {
   time: string;
   kind: string;
   method?: string;
   why: string;
 }
 
-/** marked are the colours of marks; what a node's owner did not decide, such as an interruption, is Depart. */
+/** Rollout is the moment at which a workload began to create pods of a new template. */
+interface Rollout {
+  kind: string;
+  namespace: string;
+  name: string;
+  time: number; // milliseconds since 1970
+}
+
+/** Mark is a moment on the timeline: a decision, or a rollout. */
+interface Mark {
+  at: number; // seconds since 1970
+  kind: string; // of a decision; "" for a rollout
+  text: string;
+}
+
+const decisionMark = (d: Decision): Mark => ({ at: Date.parse(d.time) / 1000, kind: d.kind, text: `${d.kind}${d.method ? `, ${d.method}` : ""}: ${t(d.why)}` });
+const rolloutMark = (r: Rollout): Mark => ({ at: r.time / 1000, kind: "", text: t(`Rollout of ${r.kind} ${r.namespace}/${r.name}`) });
+
+/** Period holds the times at which a budget or a disruption window of a NodePool is in force, in seconds since 1970. */
+interface Period {
+  pool: string;
+  nodes?: string; // the nodes that a budget allows
+  reasons: string[] | null;
+  spans: [number, number][];
+}
+
+/** marked holds the colours of marks. Depart is what the owner of a node did not decide, such as an interruption. */
 const marked: Record<string, string> = { Launch: "--good", Remove: "--chosen", Replace: "--chosen", Depart: "--goes", Refuse: "--waits", Broken: "--waits" };
-const mostMarks = 1000;
+const mostMarks = 1000, mostPeriods = 6;
 const fromZero: uPlot.Scale = { range: (_u, _min, max) => [0, max > 0 ? max * 1.05 : 1] };
 
-// A line of one point is none.
+// A line through a single point is invisible.
 const few = (u: uPlot): boolean => (u.data[0]?.length ?? 0) < 3;
 
 const short = new Intl.NumberFormat("en-US", { notation: "compact" });
 
-/** label is a time of the axis, as exact as its steps in seconds need it. */
+/** label formats a time on the axis, as precisely as the step in seconds requires. */
 function label(t: number, step: number): string {
   const d = new Date(t * 1000);
   return step < 60 ? d.toLocaleTimeString("en-GB") : step < 86_400 ? d.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" }) : d.toLocaleDateString("en-CA");
@@ -55,7 +84,7 @@ function label(t: number, step: number): string {
 const tall = 130;
 const speeds = [1, 10, 60];
 
-const kept = "timeline"; // what this browser remembers: open or closed
+const kept = "timeline"; // stored in this browser: open or closed
 
 export function Timeline({ source, version, view, span, choose }: Props) {
   const [chosen, setChosen] = useState(() => localStorage.getItem(kept));
@@ -71,8 +100,8 @@ export function Timeline({ source, version, view, span, choose }: Props) {
   const goTo = useRef((_: number) => {});
   const select = useRef((_from: number, _to: number) => {});
   const chosenSpan = useRef(span);
-  const marks = useRef<Mark[]>([]);
-  const [pointed, point] = useState<Mark | null>(null);
+  const marks = useRef<Mark[]>([]), periods = useRef<Period[]>([]);
+  const [pointed, point] = useState("");
   const points = source.points;
   const last = points.length - 1;
   const shown = source.past ? nearest(source, source.past.at) : last;
@@ -80,6 +109,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
     choose({ at });
     void source.go(at);
   };
+  const pointedAt = (u: uPlot) => point(u.cursor.left! < 0 ? "" : under(u, marks.current, periods.current));
   goTo.current = go;
   select.current = (from, to) => choose({ span: `${from}-${to}` });
   const [first, final] = source.points.length > 0 && plot.current ? edges(source, range(plot.current, span)) : [0, last];
@@ -93,7 +123,8 @@ export function Timeline({ source, version, view, span, choose }: Props) {
       hooks: {
         setScale: [(u, key) => key === "x" && holder.current?.setAttribute("data-span", String(u.scales.x!.max! - u.scales.x!.min!))], // seconds, for tests
         draw: [(u) => holder.current?.setAttribute("data-marks", String(drawMarks(u, marks.current, color)))],
-        setCursor: [(u) => point(u.cursor.left! < 0 ? null : nearestMark(u, marks.current, u.cursor.left!))],
+        setCursor: [pointedAt],
+        drawClear: [(u) => holder.current?.setAttribute("data-periods", String(drawPeriods(u, periods.current, color)))],
         setSelect: [(u) => {
           const from = u.posToVal(u.select.left, "x"), to = u.posToVal(u.select.left + u.select.width, "x");
           u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
@@ -108,15 +139,15 @@ export function Timeline({ source, version, view, span, choose }: Props) {
         { ...axis, scale: "$", side: 1, size: 60, values: (_u, v) => v.map((x) => "$" + short.format(x)) },
       ],
       series: [
-        { value: (_u, v) => (v ? clock(v * 1000) : "") },
-        { label: "pods", scale: "n", stroke: color("--running"), width: 1.5, points: { show: few } },
-        { label: "pending", scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3], points: { show: few } },
-        { label: "nodes", scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2], points: { show: few } },
+        { label: t("Time"), value: (_u, v) => (v ? clock(v * 1000) : "") },
+        { label: t("pods"), scale: "n", stroke: color("--running"), width: 1.5, points: { show: few } },
+        { label: t("pending"), scale: "n", stroke: color("--goes"), width: 1.5, dash: [5, 3], points: { show: few } },
+        { label: t("nodes"), scale: "n", stroke: color("--text"), width: 1.5, dash: [2, 2], points: { show: few } },
         { label: "$/h", points: { show: few }, scale: "$", stroke: color("--shade"), width: 2, value: (_u, v) => (v == null ? "" : perHour(v * 1e6)) },
       ],
     }, [[], [], [], [], []], holder.current!);
     plot.current = p;
-    let down = 0; // where the button was pressed: what is dragged selects, and is no click
+    let down = 0; // where the button was pressed: dragging selects and is not a click
     p.over.addEventListener("mousedown", (e) => (down = e.clientX));
     const clicked = (e: MouseEvent) => {
       if (Math.abs(e.clientX - down) >= 5) return;
@@ -131,96 +162,145 @@ export function Timeline({ source, version, view, span, choose }: Props) {
 
   const drawn = useRef(0);
   useEffect(() => {
-    if (drawn.current) return; // what came meanwhile is drawn too
+    if (drawn.current) return; // the pending update draws this change too
     drawn.current = window.setTimeout(() => {
       drawn.current = 0;
       const p = source.points;
       plot.current?.setData([p.map((x) => x[1] / 1000), p.map((x) => x[4]), p.map((x) => x[5]), p.map((x) => x[2]), p.map((x) => x[3] / 1e6)]);
-    }, 300); // it need not move more often than it can be followed
+    }, 300); // no more often than the eye can follow
   }, [points, version]);
   useEffect(() => () => window.clearTimeout(drawn.current), []);
   useEffect(() => {
     chosenSpan.current = span;
     plot.current?.setData(plot.current.data); // in its new range
   }, [span]);
-  const mark = (all: Mark[]) => {
-    marks.current = all;
-    plot.current?.redraw(false);
+  const mark = (moments: Mark[], inForce: Period[]) => {
+    marks.current = moments;
+    periods.current = inForce;
+    if (!plot.current) return;
+    plot.current.redraw(false);
+    pointedAt(plot.current); // there may be a new mark under the pointer
   };
 
-  const moment = source.past ? clock(source.past.at) : "now";
+  const moment = source.past ? clock(source.past.at) : t("now");
   return (
-    <footer class="timeline" aria-label="Timeline">
+    <footer class="timeline" aria-label={t("Timeline")}>
       <div ref={holder} aria-hidden="true" class={open ? "" : "closed"} />
-      {open && <Marks version={source.decided} mark={mark} pointed={pointed} />}
+      {open && <Marks version={source.decided} since={points[0]?.[1] ?? 0} mark={mark} pointed={pointed} />}
       <div class="row">
-        <button type="button" aria-expanded={open} onClick={toggle} aria-label="Chart of the timeline">{open ? "▾" : "▴"}</button>
+        <button type="button" aria-expanded={open} onClick={toggle} aria-label={t("Chart of the timeline")}>{open ? "▾" : "▴"}</button>
         <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>
-          {source.playing ? "Pause" : "Play"}
+          {t(source.playing ? "Pause" : "Play")}
         </button>
         <label>
-          speed{" "}
+          {t("speed")}{" "}
           <select value={String(speed)} onChange={(e) => setSpeed(Number(e.currentTarget.value))} disabled={source.playing}>
             {speeds.map((s) => <option key={s} value={String(s)}>×{s}</option>)}
           </select>
         </label>
         <label>
-          show{" "}
+          {t("show")}{" "}
           <select value={span} onChange={(e) => choose({ span: e.currentTarget.value })}>
-            {(spans.some(([s]) => s === span) ? spans : [...spans, [span, "selected"] as [string, string]]).map(([s, name]) => <option key={s} value={s}>{name}</option>)}
+            {(spans.some(([s]) => s === span) ? spans : [...spans, [span, "selected"] as [string, string]]).map(([s, name]) => <option key={s} value={s}>{t(name)}</option>)}
           </select>
         </label>
         <input
-          type="range" class="moment" min={String(first)} max={String(Math.max(first, final))} value={String(Math.max(first, Math.min(final, shown)))} aria-label="Moment" aria-valuetext={moment}
+          type="range" class="moment" min={String(first)} max={String(Math.max(first, final))} value={String(Math.max(first, Math.min(final, shown)))} aria-label={t("Moment")} aria-valuetext={moment}
           onInput={(e) => {
             const i = Number(e.currentTarget.value);
             go(i >= last ? 0 : points[i]?.[1] ?? 0);
           }}
         />
         <output>{moment}</output>
-        <button type="button" disabled={!source.past} onClick={() => go(0)}>Live</button>
+        <button type="button" disabled={!source.past} onClick={() => go(0)}>{t("Live")}</button>
         {source.error && <span class="bad">{source.error}</span>}
       </div>
     </footer>
   );
 }
 
-/** Marks asks for the decisions that are marked, while the chart is open, and says what the one that is pointed at is. */
-function Marks({ version, mark, pointed }: { version: number; mark: (all: Mark[]) => void; pointed: Mark | null }) {
-  const decided = useNews<{ items: Mark[] }>(`/api/decisions?limit=${mostMarks}`, version);
-  useEffect(() => mark(decided && typeof decided !== "string" ? decided.items : []), [decided]);
-  const text = pointed ? `${clock(Date.parse(pointed.time))} ${pointed.kind}${pointed.method ? `, ${pointed.method}` : ""}: ${pointed.why}` : "Drag to select a part; ticks are decisions.";
-  return <p class="pointed" aria-hidden="true">{text}</p>;
+const hour = 3_600_000, minute = 60_000, soon = 10_000;
+
+interface MarksProps {
+  version: number;
+  since: number; // the first moment, in milliseconds since 1970
+  mark: (moments: Mark[], inForce: Period[]) => void;
+  pointed: string;
 }
 
-/** drawMarks draws a tick for each decision that is in sight, and counts them. */
+/** Marks fetches the marks while the chart is open, and describes the one under the pointer. */
+function Marks({ version, since, mark, pointed }: MarksProps) {
+  const decided = useNews<{ items: Decision[] }>(`/api/decisions?limit=${mostMarks}`, version);
+  const from = Math.floor((since || Date.now()) / hour) * hour, to = Math.ceil(Date.now() / hour) * hour;
+  const periods = useAnswer<Period[]>(`/api/periods?from=${from}&to=${to}`, minute);
+  const began = useAnswer<Rollout[]>(`/api/rollouts?from=${since}&to=${to}`, soon);
+  useEffect(() => mark([...(known(decided)?.items ?? []).map(decisionMark), ...(known(began) ?? []).map(rolloutMark)], known(periods) ?? []), [decided, began, periods]);
+  return <p class="pointed" aria-hidden="true">{pointed || t("Drag to select a part; ticks are decisions, triangles rollouts, strips above budgets and windows in force.")}</p>;
+}
+
+const known = <T,>(answer: T | string | null): T | null => (typeof answer === "string" ? null : answer);
+
+/** under describes what is under the pointer: a decision, a rollout, or what was in force. */
+function under(u: uPlot, marks: Mark[], periods: Period[]): string {
+  const m = nearestMark(u, marks, u.cursor.left!), at = u.posToVal(u.cursor.left!, "x");
+  if (m) return `${clock(m.at * 1000)} ${m.text}`;
+  const inForce = periods.filter((p) => p.spans.some(([from, to]) => from <= at && at < to));
+  return inForce.map(({ pool, nodes, reasons }) => `${pool}: ${nodes ? budget({ nodes, reasons: reasons ?? [] }) : t(`Disruption window for ${(reasons ?? []).join(", ")}`)}`).join("; ");
+}
+
+/** drawPeriods draws strips where budgets and windows are in force, one below the other, and returns the number of visible ones. */
+function drawPeriods(u: uPlot, periods: Period[], color: (name: string) => string): number {
+  const { left, top, width } = u.bbox, strip = 4 * devicePixelRatio, place = (at: number): number => Math.max(left, Math.min(left + width, u.valToPos(at, "x", true)));
+  let n = 0;
+  u.ctx.fillStyle = color("--shade");
+  periods.slice(0, mostPeriods).forEach((p, row) => {
+    for (const [from, to] of p.spans) {
+      const x = place(from), wide = place(to) - x;
+      if (wide <= 0) continue;
+      u.ctx.fillRect(x, top + 1.5 * row * strip, wide, strip);
+      n++;
+    }
+  });
+  return n;
+}
+
+/** drawMarks draws a tick for each visible decision and a triangle for each visible rollout, and returns their number. */
 function drawMarks(u: uPlot, marks: Mark[], color: (name: string) => string): number {
   const { left, top, width, height } = u.bbox, tick = 7 * devicePixelRatio;
   let n = 0;
   for (const m of marks) {
-    const x = u.valToPos(Date.parse(m.time) / 1000, "x", true);
+    const x = u.valToPos(m.at, "x", true), floor = top + height;
     if (x < left || x > left + width) continue;
-    u.ctx.fillStyle = color(marked[m.kind] ?? "--faint");
-    u.ctx.fillRect(x - devicePixelRatio, top + height - tick, 2 * devicePixelRatio, tick);
     n++;
+    if (m.kind) {
+      u.ctx.fillStyle = color(marked[m.kind] ?? "--faint");
+      u.ctx.fillRect(x - devicePixelRatio, floor - tick, 2 * devicePixelRatio, tick);
+      continue;
+    }
+    u.ctx.fillStyle = color("--text");
+    u.ctx.beginPath();
+    u.ctx.moveTo(x, floor - tick);
+    u.ctx.lineTo(x - tick / 1.7, floor);
+    u.ctx.lineTo(x + tick / 1.7, floor);
+    u.ctx.fill();
   }
   return n;
 }
 
-/** nearestMark is the decision within some pixels of a place, if there is one. */
+/** nearestMark returns the nearest mark within a few pixels of a position, if there is one. */
 function nearestMark(u: uPlot, marks: Mark[], left: number): Mark | null {
   let best: Mark | null = null, distance = 6;
   for (const m of marks) {
-    const d = Math.abs(u.valToPos(Date.parse(m.time) / 1000, "x") - left);
+    const d = Math.abs(u.valToPos(m.at, "x") - left);
     if (d < distance) [best, distance] = [m, d];
   }
   return best;
 }
 
-/** edges are the first and the last point of a range of seconds. */
+/** edges returns the first and the last point of a range of seconds. */
 const edges = (source: Source, [from, to]: [number, number]): [number, number] => [nearest(source, from * 1000), nearest(source, to * 1000)];
 
-/** nearest is the index of the last point that is not after a moment. */
+/** nearest returns the index of the last point that is not after a moment. */
 function nearest(source: Source, at: number): number {
   let low = 0, high = source.points.length;
   while (low < high) {

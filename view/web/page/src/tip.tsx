@@ -1,3 +1,4 @@
+import { t } from "./language";
 import { usePods } from "./pods";
 import { age, amount } from "./text";
 import { lines } from "./words";
@@ -14,7 +15,7 @@ interface Props {
 
 const states: Record<string, string> = { r: "running", p: "bound, not running yet", t: "is being deleted" };
 
-/** Tip says what is under the pointer. */
+/** Tip describes what is under the pointer. */
 export function Tip({ m, state, cell, x, y, past }: Props) {
   const pods = usePods(m, cell >= 0 && !past);
   const style: Record<string, string> = { left: Math.min(x + 14, window.innerWidth - 380) + "px" };
@@ -26,9 +27,9 @@ export function Tip({ m, state, cell, x, y, past }: Props) {
     <div class="tip" role="tooltip" style={style}>
       {cell >= 0 && (
         <>
-          <strong>{pod ? `${pod.namespace}/${pod.name}` : past ? "a pod (names are shown live only)" : "a pod"}</strong>
-          <div>{states[letter]}{pod && `, ${age(state.at / 1000, pod.created)} old`}</div>
-          {pod && <div>requests {state.resources.map((r, i) => `${r} ${amount(r, pod.requests[i] ?? 0)}`).join(", ")}</div>}
+          <strong>{pod ? `${pod.namespace}/${pod.name}` : t(past ? "a pod (names are shown live only)" : "a pod")}</strong>
+          <div>{t(states[letter] ?? "")}{pod && ", " + t(`${age(state.now / 1000, pod.created)} old`)}</div>
+          {pod && <div>{t("requests")} {state.resources.map((r, i) => `${r} ${amount(r, pod.requests[i] ?? 0)}`).join(", ")}</div>}
           <hr />
         </>
       )}
@@ -38,7 +39,7 @@ export function Tip({ m, state, cell, x, y, past }: Props) {
   );
 }
 
-/** Facts are names and texts. */
+/** Facts is a list of names with texts. */
 export function Facts({ lines }: { lines: [string, string][] }) {
   return (
     <dl>

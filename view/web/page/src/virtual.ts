@@ -2,15 +2,15 @@ import { useLayoutEffect, useState } from "preact/hooks";
 import type { RefObject } from "preact";
 
 export interface Rows {
-  from: number; // the first row that is there
-  to: number; // the one after the last
-  page: number; // how many are seen at once
-  reveal: (row: number) => void; // scrolls as little as is needed
+  from: number; // the first rendered row
+  to: number; // the row after the last rendered one
+  page: number; // the number of visible rows
+  reveal: (row: number) => void; // scrolls as little as necessary
 }
 
-const more = 8; // rows beyond either edge, so that there is something when it scrolls
+const more = 8; // extra rows beyond either edge, so that scrolling shows no gap
 
-/** useRows says which of so many rows of one height have to be there for what is seen of their box. head is what stands above them in it. */
+/** useRows returns which of the rows, all of the same height, must be rendered to fill the visible part of the box. head is the height of the header above them. */
 export function useRows(box: RefObject<HTMLElement | null>, rows: number, height: number, head: number): Rows {
   const [seen, set] = useState({ top: 0, tall: 0 });
   useLayoutEffect(() => {

@@ -1,4 +1,4 @@
-// The page of a real cluster: node cluster.mjs LINK FOLDER. lab/stories/web_test.go makes the cluster: pods run, and one, huge, waits.
+// The page of a real cluster: node cluster.mjs LINK FOLDER. lab/stories/web_test.go starts the cluster: pods run, and one, huge, is pending.
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -60,7 +60,7 @@ try {
   await details.getByRole("button", { name: "Close details" }).click();
   await picture("real-addresses");
   await tab.getByRole("link", { name: "Hosts" }).click();
-  await tab.getByText(/No host has joined this cluster\.|1 host, [01] ready/).waitFor(); // that of nodeless up, where it has QEMU
+  await tab.getByText(/No host has joined this cluster\.|1 host, [01] ready/).waitFor(); // nodeless up's own host, if QEMU is installed
   await tab.keyboard.press("Control+k");
   await tab.keyboard.type("huge");
   await tab.getByRole("option", { name: "pod default/huge pending" }).click();

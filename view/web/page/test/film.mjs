@@ -1,12 +1,12 @@
-// The README's animation: node film.mjs LINK FOLDER COMMAND. lab/stories/film_test.go makes the cluster, whose nodes are worth
-// consolidating after COMMAND. Each picture that the browser paints goes to FOLDER, named by its time in milliseconds.
+// The README's animation: node film.mjs LINK FOLDER COMMAND. lab/stories/film_test.go starts the cluster, whose nodes are worth
+// consolidating after COMMAND. Each frame that the browser paints is saved in FOLDER, named after its time in milliseconds.
 import { execSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { enter, open } from "./browser.mjs";
 
 const [link, folder, command] = process.argv.slice(2);
-const rest = 8000; // milliseconds without a change after which it is over
+const rest = 8000; // the film ends after this many milliseconds without a change
 const { browser, tab } = await open();
 try {
   tab.setDefaultTimeout(120_000);

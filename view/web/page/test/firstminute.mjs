@@ -1,4 +1,5 @@
-// What a newcomer does in the first minute: node firstminute.mjs LINK FOLDER. lab/stories/firstminute_test.go makes an empty cluster, and has a kubectl of it on the PATH.
+// What a new user does in the first minute: node firstminute.mjs LINK FOLDER. lab/stories/firstminute_test.go starts an empty cluster, and puts
+// its kubectl in PATH.
 import assert from "node:assert/strict";
 import { execSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
@@ -10,7 +11,7 @@ mkdirSync(folder, { recursive: true });
 const { browser, tab, wrong } = await open();
 const began = Date.now();
 let n = 0;
-/** seen says what was seen, after how many seconds, and keeps a picture of it. */
+/** seen prints what was seen and after how many seconds, and takes a picture of it. */
 const seen = async (what) => {
   console.log(`${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${what}`);
   await tab.screenshot({ path: join(folder, `first-minute-${++n}.png`) });

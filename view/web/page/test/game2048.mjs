@@ -1,4 +1,4 @@
-// One move of the game that a cluster's Ingress leads to: node game2048.mjs ADDRESS PICTURE. lab/stories makes the cluster.
+// One move in the game behind a cluster's Ingress: node game2048.mjs ADDRESS PICTURE. lab/stories starts the cluster.
 import assert from "node:assert/strict";
 import { open } from "./browser.mjs";
 
@@ -11,7 +11,7 @@ try {
   const before = await tiles();
   assert.equal(before.length, 16);
   assert.equal(before.filter(Boolean).length, 2, "a game begins with two tiles");
-  // Of two tiles at least one can go left or right, up or down.
+  // At least one of two tiles can move left, right, up or down.
   for (const key of ["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown"]) {
     await tab.keyboard.press(key);
     if ((await tab.locator("#moves").textContent()) === "1") break;

@@ -1,5 +1,5 @@
-// Whether the page's memory stays what it is while things change: node hour.mjs PAGE CONTROL NODES. Every GET of CONTROL/minutes?n=10 makes
-// so many minutes pass; it answers with the number of running pods at their end. Prints the heap after each as JSON, in megabytes.
+// Whether the page's memory stays constant while the cluster changes: node hour.mjs PAGE CONTROL NODES. Every GET of CONTROL/minutes?n=10 makes
+// that many minutes pass, and returns the number of running pods at their end. Prints the heap after each as JSON, in megabytes.
 import assert from "node:assert/strict";
 import { open } from "./browser.mjs";
 
@@ -17,7 +17,7 @@ const out = { start: await heap() };
 const began = Date.now();
 for (let minute = 10; minute <= 60; minute += 10) {
   const pods = Number(await (await fetch(control + "/minutes?n=10")).text()).toLocaleString("en-US");
-  await tab.getByTestId("sums").getByText(`${pods} pods running`).waitFor(); // it took all of it
+  await tab.getByTestId("sums").getByText(`${pods} pods running`).waitFor(); // the page has applied all changes
   out["minute" + minute] = await heap();
 }
 out.seconds = Math.round((Date.now() - began) / 1000);

@@ -12,7 +12,7 @@ const tools = await tab.context().newCDPSession(tab);
 await tools.send("Network.enable");
 tools.on("Network.dataReceived", (e) => (bytes += e.encodedDataLength));
 await tools.send("Performance.enable");
-/** busy is for how many milliseconds the page's thread worked so far, whatever else the machine did. */
+/** busy returns for how many milliseconds the page's thread has worked so far, independent of other load. */
 const busy = async () => 1000 * (await tools.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value;
 const paints = [], works = [];
 let first = 0;
@@ -22,13 +22,13 @@ for (let i = 0; i < 5; i++) {
   const before = await busy();
   await tab.goto(page + "/#scale=0.6", { waitUntil: "commit" });
   await tab.waitForSelector(`[aria-label^="${nodes} of ${nodes} nodes"]`);
-  // From the navigation's start to the frame after the boxes are there.
+  // From the start of the navigation to the frame after the boxes are there.
   paints.push(await tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now()))))));
   first ||= bytes;
   works.push((await busy()) - before);
 }
 const idle = await busy();
-// Frames while somebody scrolls through all of it and while changes come: the time between them, which is 16.7 if none is late.
+// The time between frames while the user scrolls through the whole page and changes arrive, which is 16.7 if none is late.
 const frames = await tab.evaluate(() => new Promise((done) => {
   const boxes = document.querySelector(".boxes"), times = [];
   let last = performance.now(), n = 0;

@@ -1,5 +1,5 @@
-// What clusters of different sizes look like: node sizes.mjs FOLDER NODES=LINK… Pictures of each, by day and by night, on a desk and on a
-// phone, go to FOLDER, and all of them on two sheets, which the documents show.
+// What clusters of different sizes look like: node sizes.mjs FOLDER NODES=LINK… Pictures of each, light and dark, on a desktop and on a
+// phone, are saved in FOLDER, together with two sheets of all of them, which the documentation shows.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { enter, open } from "./browser.mjs";
@@ -34,7 +34,7 @@ try {
   await browser.close();
 }
 
-/** sheet is one picture, in base64, of pictures side by side, each as large as by says. */
+/** sheet returns one picture, in base64, of pictures side by side, each scaled by the given factor. */
 async function sheet(list, columns, by) {
   await tab.goto("about:blank");
   return tab.evaluate(async ([list, columns, by]) => {

@@ -20,8 +20,22 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-// New pods that a SecurityGroupPolicy selects ask for a branch interface, and those of Fargate are told their groups.
-// Pods of namespaces without a policy meet no webhook, and when the last policy goes, it does, too.
+// affinityTo makes a pod require one of some operating systems.
+func affinityTo(systems ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: systems,
+				}},
+			}}},
+		}}
+	}
+}
+
+// New pods that a SecurityGroupPolicy selects request a branch interface, and those on Fargate are annotated with
+// their groups. The webhook does not see pods of namespaces without a policy, and is removed with the last policy.
+// Pods on Windows request an address while the VPC CNI provides these.
 func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
 	s := tell(t)
 	p := planetest.Start(t)
@@ -38,7 +52,7 @@ func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- s.eks.RunSecurityGroupPolicies(ctx) }()
+	go func() { done <- s.eks.RunPodResources(ctx) }()
 	stop := func() {
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
@@ -108,6 +122,45 @@ func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
 			groups != c.groups {
 			t.Errorf("%s: asks %v, groups %q; want %v and %q", what, asks, groups, c.asks, c.groups)
 		}
+	}
+
+	windows := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} }
+	setting := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "amazon-vpc-cni"},
+		Data:       map[string]string{"enable-windows-ipam": "true"},
+	}
+	if v1beta1.AsksForAddress(created(windows)) {
+		t.Error("a pod on Windows asks for an address that the VPC CNI does not give")
+	}
+	if err := kubectl.Create(t.Context(), setting); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "pods on Windows ask for an address", func(context.Context) error {
+		if p := created(windows); !v1beta1.AsksForAddress(p) {
+			return fmt.Errorf("resources %v", p.Spec.Containers[0].Resources)
+		}
+		return nil
+	})
+	for what, c := range map[string]struct {
+		change func(*corev1.Pod)
+		asks   bool
+	}{
+		"another namespace":         {func(p *corev1.Pod) { windows(p); p.Namespace = "default" }, true},
+		"that a policy selects":     {func(p *corev1.Pod) { windows(p); web(p) }, true},
+		"by affinity":               {affinityTo("windows"), true},
+		"by affinity to Linux":      {affinityTo("linux"), false},
+		"by affinity to any":        {affinityTo("linux", "windows"), false},
+		"on the host's network":     {func(p *corev1.Pod) { windows(p); p.Spec.HostNetwork = true }, false},
+		"of Linux":                  {func(p *corev1.Pod) {}, false},
+		"of Linux, and of a policy": {web, false},
+	} {
+		p := created(c.change)
+		if asks := v1beta1.AsksForAddress(p); asks != c.asks || c.asks && v1beta1.AsksForBranch(p) {
+			t.Errorf("a pod %s: asks for an address: %v, want %v", what, asks, c.asks)
+		}
+	}
+	if err := kubectl.Delete(t.Context(), setting); err != nil {
+		t.Fatal(err)
 	}
 
 	gone := func(context.Context) error {

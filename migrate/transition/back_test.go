@@ -1,0 +1,205 @@
+package transition
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+)
+
+// web responds as EC2 Auto Scaling does where the only group is "web", with instances i-0, i-1 and so on.
+type web struct {
+	desired int
+	gone    bool     // it is deleted
+	calls   []string // that changed something
+}
+
+func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = r.ParseForm()
+	action := r.Form.Get("Action")
+	if !strings.HasPrefix(action, "Describe") {
+		g.calls = append(g.calls, strings.TrimSpace(action+" "+r.Form.Get("ScalingProcesses.member.1")))
+		if n := r.Form.Get("DesiredCapacity"); n != "" {
+			_, _ = fmt.Sscan(n, &g.desired)
+		}
+		g.gone = g.gone && action != "CreateAutoScalingGroup"
+	}
+	groups := ""
+	if !g.gone {
+		for i := range g.desired {
+			groups += fmt.Sprintf("<member><InstanceId>i-%d</InstanceId></member>", i)
+		}
+		groups = fmt.Sprintf("<member><AutoScalingGroupName>web</AutoScalingGroupName><MinSize>0</MinSize>"+
+			"<MaxSize>9</MaxSize><DesiredCapacity>%d</DesiredCapacity><Instances>%s</Instances></member>", g.desired, groups)
+	}
+	_, _ = fmt.Fprintf(w, "<Response><%sResult><AutoScalingGroups>%s</AutoScalingGroups></%[1]sResult></Response>",
+		action, groups)
+}
+
+// place is a cluster in the middle of a migration of the group "web" to the pool "general".
+type place struct {
+	*Transition
+	t          *testing.T
+	stop       context.CancelFunc
+	clock      *clock.Virtual
+	group      web
+	kubernetes *fake.Clientset
+	said       []string
+}
+
+var noon = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+
+// newPlace returns a place with nodes of the instances i-0 to i-8, node "new" of the pool, and Cluster Autoscaler
+// scaled to 0.
+func newPlace(t *testing.T, s *State, objects ...runtime.Object) *place {
+	t.Helper()
+	p := &place{t: t, clock: clock.NewVirtual(noon)}
+	server := httptest.NewServer(&p.group)
+	t.Cleanup(server.Close)
+	for i := range 9 {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i)}}
+		n.Spec.ProviderID = fmt.Sprint("aws:///us-west-2a/i-", i)
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		objects = append(objects, n)
+	}
+	p.kubernetes = fake.NewClientset(objects...)
+	scheme := karpenterScheme()
+	_ = appsv1.AddToScheme(scheme)
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "new", CreationTimestamp: metav1.NewTime(noon)}}
+	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
+	p.Transition = &Transition{
+		Config: Config{Cluster: "prod", Clock: p.clock, Say: func(format string, args ...any) {
+			p.said = append(p.said, fmt.Sprintf(format, args...))
+			if strings.HasPrefix(format, "waiting for the") {
+				p.stop()
+			}
+		}},
+		kubernetes: p.kubernetes,
+		client: clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(
+			claim, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}},
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "autoscaler"}},
+		).Build(),
+		groups: newGroups(aws.Config{
+			Region: "us-west-2", BaseEndpoint: &server.URL, RetryMaxAttempts: 1,
+			Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
+		}, "prod"),
+	}
+	if err := p.save(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// untilItWaits returns a context that ends once the migration waits for anything: time stands still.
+func (p *place) untilItWaits() context.Context {
+	ctx, stop := context.WithCancel(p.t.Context())
+	p.stop = stop
+	return ctx
+}
+
+// state returns a state of the migration in which the group had a number of nodes.
+func state(step Step, desired int32) *State {
+	return &State{
+		Step: step, Closing: step >= Closed, Pools: []Pool{{Name: "general"}},
+		Groups:     []Group{{Name: "web", Max: 9, Desired: desired, Suspend: slices.Clone(stopped)}},
+		Autoscaler: &Autoscaler{Namespace: "kube-system", Name: "autoscaler", Replicas: 2},
+	}
+}
+
+// replicas returns those of Cluster Autoscaler.
+func (p *place) replicas() int32 {
+	p.t.Helper()
+	d := &appsv1.Deployment{}
+	err := p.client.Get(p.t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "autoscaler"}, d)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return aws.ToInt32(d.Spec.Replicas)
+}
+
+// Cluster Autoscaler may have changed the groups' sizes since they were recorded, and the pools may have launched
+// nodes: none of that is the migration's.
+func TestBackBeforeTheGroupsAreClosedChangesNoGroups(t *testing.T) {
+	p := newPlace(t, state(Observed, 2))
+	p.group.desired = 5
+	s, err := p.Back(p.untilItWaits())
+	if err != nil {
+		t.Fatalf("%v; %q", err, p.said)
+	}
+	if len(p.group.calls) > 0 || p.replicas() != 0 {
+		t.Errorf("it calls %q, and scales Cluster Autoscaler to %d", p.group.calls, p.replicas())
+	}
+	if err := p.client.Get(t.Context(), client.ObjectKey{Name: "new"}, &karpv1.NodeClaim{}); err != nil {
+		t.Errorf("the pool's node: %v", err)
+	}
+	pool := &karpv1.NodePool{}
+	err = p.client.Get(t.Context(), client.ObjectKey{Name: "general"}, pool)
+	if cpu, limited := pool.Spec.Limits[corev1.ResourceCPU]; err != nil || !limited || !cpu.IsZero() {
+		t.Errorf("the pool's limits are %v, %v", pool.Spec.Limits, err)
+	}
+	if s.Step != NotBegun || len(s.Groups) > 0 || s.Back {
+		t.Errorf("the state is %+v", s)
+	}
+}
+
+// Pods that leave the pools can need nodes that only Cluster Autoscaler adds. What it has added stays if the command
+// is interrupted and goes on.
+func TestBackStartsClusterAutoscalerBeforePodsMove(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "big", Namespace: "default", CreationTimestamp: metav1.NewTime(noon),
+	}}
+	pod.Status.Phase = corev1.PodPending
+	p := newPlace(t, state(Drained, 2), pod)
+	p.group.desired = 2
+	_, err := p.Back(p.untilItWaits())
+	if err == nil || !strings.Contains(err.Error(), "replacements of the evicted pods") {
+		t.Fatalf("the pod has no node: %v; %q", err, p.said)
+	}
+	if n := p.replicas(); n != 2 {
+		t.Errorf("as the pod waits, Cluster Autoscaler has %d replicas", n)
+	}
+	p.group.desired = 3
+	if err := p.kubernetes.CoreV1().Pods("default").Delete(t.Context(), "big", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Back(p.untilItWaits()); err != nil || p.group.desired != 3 {
+		t.Errorf("the group has %d nodes after it went on, %v; %q", p.group.desired, err, p.said)
+	}
+}
+
+// A group that is created again does not run the processes that somebody had suspended before the migration.
+func TestBackSuspendsWhatWasSuspendedBefore(t *testing.T) {
+	s := state(Removed, 2)
+	s.Groups[0].Suspend = []string{"Launch", "ReplaceUnhealthy"}
+	s.Groups[0].Definition = json.RawMessage(
+		`{"AutoScalingGroupName": "web", "MinSize": 0, "MaxSize": 9, "DesiredCapacity": 2}`)
+	p := newPlace(t, s)
+	p.group.gone = true
+	if _, err := p.Back(p.untilItWaits()); err != nil {
+		t.Fatalf("%v; %q", err, p.said)
+	}
+	want := []string{
+		"CreateAutoScalingGroup", "ResumeProcesses Launch", "UpdateAutoScalingGroup", "SuspendProcesses AZRebalance",
+	}
+	if !slices.Equal(p.group.calls, want) {
+		t.Errorf("it calls %q, want %q", p.group.calls, want)
+	}
+}

@@ -1,0 +1,47 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"unique"
+
+	"github.com/nodeless/nodeless/view"
+	"github.com/nodeless/nodeless/view/viewtest"
+)
+
+func TestCostsAreDividedByNamespaceOrWorkload(t *testing.T) {
+	s := open(t, 3, 4)
+	total := s.model.Totals().Price
+	s.model.SetPod(&view.Pod{
+		UID: "new", Namespace: "lab", Name: "web-1", Node: viewtest.NodeName(0), Requests: view.Amounts{100, viewtest.Gi},
+		Workload: unique.Make(view.Object{Kind: "Deployment", Namespace: "lab", Name: "we\u202eb"}),
+	})
+	got := ask[costList](s, "/api/costs?by=namespace")
+	var sum int64
+	for _, c := range got.Costs {
+		sum += c.Price
+	}
+	if len(got.Costs) != 3 || got.Of != 3 || sum < total-3 || sum > total+3 {
+		t.Errorf("%+v; want two namespaces and the rest, %d together", got, total)
+	}
+	if c := got.Costs[2]; c.Namespace != "lab" || c.Pods != 1 || c.Requests[0] != 100 || c.Price <= 0 {
+		t.Errorf("the cheapest is %+v", c)
+	}
+	last := ask[costList](s, "/api/costs?by=workload").Costs[2]
+	if last.Kind != "Deployment" || last.Namespace != "lab" || last.Name != `we\u202eb` {
+		t.Errorf("the cheapest workload is %+v", last)
+	}
+	r, err := http.Get(s.http.URL + "/api/costs?by=colour")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Body.Close()
+	if r.StatusCode != http.StatusBadRequest {
+		t.Errorf("by something else: status %d", r.StatusCode)
+	}
+	node := ask[map[string][]partItem](s, "/api/parts?by=namespace")[viewtest.NodeName(0)]
+	if len(node) != 3 || node[0].Of != "lab" || !slices.Equal(node[1].Pods, []int{1, 2, 3, 4}) || node[2].Of != "" {
+		t.Errorf("a node is divided into %+v", node)
+	}
+}
