@@ -186,6 +186,8 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 		return model.Reason{Rule: model.RuleNoPool, Object: n.Pool}
 	case n.State != model.Initialized:
 		return model.Reason{Rule: model.RuleNotInitialized}
+	case r.pools[n.Pool].Unread: // for a moment after a start
+		return model.Reason{Rule: model.RuleNoPrice}
 	case r.projected.needed[n.Name]:
 		return model.Reason{Rule: model.RuleNeeded}
 	case r.s.Now.Before(n.NominatedUntil):

@@ -116,7 +116,7 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
 		pl.impose(&p, class)
-		p.Subnets, p.Reservations = network, pl.free(class)
+		p.Subnets, p.Reservations, p.Unread = network, pl.free(class), !known
 		if pl.pauses.rests(np.Name, now) {
 			p.Disruption.AllowedDrifted, p.Disruption.AllowedUnderused = 0, 0
 		}

@@ -32,3 +32,20 @@ func TestAStaticPoolIsLeftAloneWithoutItsGate(t *testing.T) {
 		}
 	}
 }
+
+// Just after a start the prices of nodes are unknown, and what a removal saves could not be said.
+func TestNodesStayUntilTheirNodeClassWasRead(t *testing.T) {
+	w := New(Options{Clock: clock.NewVirtual(noon)})
+	w.Update(poolOf("p", 1))
+	w.Update(nodeOf("a", 1))
+	w.Update(claimOf("claim-a", "a", 1))
+	plan := engine.Disrupt(w.Snapshot(), model.Policy{})
+	if len(plan.Removals) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason.Rule != model.RuleNoPrice {
+		t.Errorf("before: %+v", plan)
+	}
+	w.SetCatalog(class, types1(), "")
+	plan = engine.Disrupt(w.Snapshot(), model.Policy{})
+	if len(plan.Removals) != 1 || plan.Removals[0].Saves <= 0 {
+		t.Errorf("after: %+v", plan)
+	}
+}
