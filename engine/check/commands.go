@@ -56,9 +56,7 @@ func (j *disruption) victim(n *model.Node, c *model.Command, r model.Removal) in
 	if r.Method != c.Method {
 		j.fail("method", object, "is removed as %s by a command for %s", r.Method, c.Method)
 	}
-	if n.State != model.Initialized || n.DoNotDisrupt {
-		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
-	}
+	j.disruptable(n)
 	cost := int64(1000)
 	for i := range n.Pods {
 		p := &n.Pods[i]

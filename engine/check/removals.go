@@ -88,9 +88,7 @@ func (j *disruption) removed(n *model.Node, m model.Method, t *tally) {
 		j.fail("method", object, "method %q is not known", m)
 	}
 	j.mayGo(n, m)
-	if n.State != model.Initialized || n.DoNotDisrupt {
-		j.fail("disruptable", object, "is not initialized, or must not be disrupted")
-	}
+	j.disruptable(n)
 	for _, p := range n.Pods {
 		ends := p.Terminal || p.Terminating && !p.Returns
 		held := p.DoNotDisrupt && !p.Terminal && !p.Terminating && (m != model.Drifted || !n.Deadline)
@@ -170,5 +168,15 @@ func (j *disruption) minimum(p *model.Pool) {
 	}
 	if going && left < p.MinNodes {
 		j.fail("minimum", "pool "+p.Name, "%d nodes are left, it keeps %d", left, p.MinNodes)
+	}
+}
+
+// disruptable judges whether a node may be disrupted at all.
+func (j *disruption) disruptable(n *model.Node) {
+	if n.State != model.Initialized || n.DoNotDisrupt {
+		j.fail("disruptable", "node "+n.Name, "is not initialized, or must not be disrupted")
+	}
+	if p := j.pools[n.Pool]; p != nil && p.pool.Unread {
+		j.fail("disruptable", "node "+n.Name, "is removed although its node class was not read yet")
 	}
 }

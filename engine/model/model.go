@@ -216,7 +216,7 @@ type Pool struct {
 	MinNodes      int64          `json:",omitempty"` // which it keeps: the minimum of an Auto Scaling group
 	Types         []InstanceType // what its node class offers, by Name; shared
 	NotReady      string         // why it may not launch now, "" if it may
-	Unread        bool           `json:",omitempty"` // its node class was never read: NotReady, and its nodes' prices are unknown
+	Unread        bool           `json:",omitempty"` // its node class was not read yet: prices of its nodes are unknown
 	Disruption    DisruptionPolicy
 	// Static pools keep Replicas nodes, regardless of pods; no pod causes a launch in them.
 	Static   bool

@@ -35,7 +35,9 @@ func (f *feedback) learn(p *problem) bool {
 	f.limitsShort = f.limitsShort || unfair
 	f.usedZones = append(f.usedZones, zones...)
 	maps.Copy(f.full, p.lacking.full)
-	maps.Copy(f.atMost, p.lacking.atMost)
+	if !unfair { // otherwise less important pods have taken a share of the limits that the next attempt does not give them
+		maps.Copy(f.atMost, p.lacking.atMost)
+	}
 	return true
 }
 

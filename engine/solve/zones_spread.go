@@ -19,6 +19,9 @@ type zoneSpread struct {
 func (z *zoning) spreadAll(groups []*group) {
 	zones := map[*group][]string{}
 	for _, g := range groups {
+		if unassigned(g) == 0 { // the limits leave none a node, so none gets one without its zone either
+			g.parts = nil
+		}
 		zones[g] = z.feasible(g, (g.left()+len(z.zones)-1)/max(len(z.zones), 1))
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(zones[a]), len(zones[b])) })

@@ -18,7 +18,7 @@
 //	unsettled "why no pods should be moved"      # takes effect with preflight=enforce
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
 //	     limit(cpu=10, nodes=3) usage(cpu=4, nodes=2) types(c2, c4) not-ready("why")
-//	     reservations(cr-1)
+//	     reservations(cr-1) unread                 # its node class was not read yet
 //	     disrupt(after=30s, never, when-empty, balanced, empty=1, drifted=2, underused=3) replicas=3 min-nodes=1
 //	     of-group
 //	     annotations(window=empty|drifted|underused, open, until=2h, unclear="why", saving=0.05, saving-percent=10,

@@ -25,7 +25,7 @@ func (p *parser) addPool(l *line) {
 	pool.Reservations = p.reservationsOf(l)
 	pool.Types = model.WithReserved(p.typesOf(l, pool.Name), pool.Reservations)
 	pool.Subnets = p.subnetsOf(l)
-	pool.NotReady = sentence(l.group("not-ready"))
+	pool.NotReady, pool.Unread = sentence(l.group("not-ready")), l.has("unread")
 	l.fieldGroup("disrupt", disruptionFields(&pool.Disruption)...)
 	l.fieldGroup("annotations", annotationFields(p.s.Now, &pool.Disruption)...)
 	p.s.Pools = append(p.s.Pools, pool)

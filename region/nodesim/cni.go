@@ -2,19 +2,22 @@ package nodesim
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/nodeless/nodeless/catalog"
 )
 
-// The VPC CNI's DaemonSet and its label, as EKS installs them.
+// The DaemonSets of the VPC CNI and of kube-proxy, and their label, as EKS installs them.
 const (
 	cniNamespace = "kube-system"
 	cniLabel     = "k8s-app"
 	cniApp       = catalog.CNIContainer
+	proxyApp     = "kube-proxy"
 )
 
 // cniState is the state of a node's VPC CNI. After its pod has ended, no pod gets an address until the next one runs:
@@ -27,8 +30,11 @@ const (
 	cniDown                    // its pod has ended
 )
 
-func isCNI(pod *corev1.Pod) bool {
-	return pod.Namespace == cniNamespace && pod.Labels[cniLabel] == cniApp
+func isCNI(pod *corev1.Pod) bool { return isDaemon(pod, cniApp) }
+
+// isDaemon reports whether a pod is one of a DaemonSet that EKS installs.
+func isDaemon(pod *corev1.Pod, name string) bool {
+	return pod.Namespace == cniNamespace && pod.Labels[cniLabel] == name
 }
 
 // cniOf returns the state of a node's VPC CNI.
@@ -44,15 +50,31 @@ func (s *Simulator) cniOf(node string) cniState {
 // awaitsCNI reports whether the VPC CNI has not run on a node yet but is going to. Until then the node is not ready,
 // and its pods wait. A node that the DaemonSet does not select has an address for each pod.
 func (s *Simulator) awaitsCNI(m *Instance, node *corev1.Node) bool {
-	if m.fake || s.cniOf(m.Name) != cniNone {
-		return false
-	}
-	d, err := s.cnis.DaemonSets(cniNamespace).Get(cniApp)
+	return !m.fake && s.cniOf(m.Name) == cniNone && s.daemons.selects(node, cniApp)
+}
+
+// daemonSets are those of kube-system.
+type daemonSets struct {
+	appslisters.DaemonSetNamespaceLister
+}
+
+// selects reports whether there is a DaemonSet of this name that selects the node.
+func (d daemonSets) selects(node *corev1.Node, name string) bool {
+	set, err := d.Get(name)
 	if err != nil {
 		return false
 	}
-	matches, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: d.Spec.Template.Spec}).Match(node)
+	matches, err := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: set.Spec.Template.Spec}).Match(node)
 	return err == nil && matches
+}
+
+// lackProxy reports whether a node with these pods gets kube-proxy, which does not run there yet. Until then aws-node
+// does not become ready (https://repost.aws/knowledge-center/eks-cni-plugin-troubleshooting), so both are on the node
+// before pods that take its addresses.
+func (d daemonSets) lackProxy(node *corev1.Node, pods []*corev1.Pod) bool {
+	return d.selects(node, proxyApp) && !slices.ContainsFunc(pods, func(p *corev1.Pod) bool {
+		return isDaemon(p, proxyApp) && p.Status.Phase == corev1.PodRunning
+	})
 }
 
 // setCNI records the state of an instance's VPC CNI, and reports whether it has changed.

@@ -106,9 +106,7 @@ func TestANodeIsReadyWhenItsCNIRuns(t *testing.T) {
 
 // A pod waits for its node's VPC CNI only as long as there is a DaemonSet that may still run it.
 func TestAPodDoesNotWaitForADeletedCNI(t *testing.T) {
-	offerCNI(t, map[string]string{"role": "bare"}, func(d *appsv1.DaemonSet) { // it never runs
-		d.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/never"}}
-	})
+	offerCNI(t, map[string]string{"role": "bare"}, neverRuns)
 	s := tell(t)
 	s.boot("bare")
 	s.node("bare", ready(corev1.ConditionFalse))
@@ -127,23 +125,71 @@ func TestAPodDoesNotWaitForADeletedCNI(t *testing.T) {
 	})
 }
 
+// Otherwise ordinary pods could take kube-proxy's place on a new node, and one of them would have no address.
+func TestTheCNIStartsAfterKubeProxy(t *testing.T) {
+	offerCNI(t, map[string]string{"role": "proxied"})
+	offerDaemon(t, "kube-proxy", map[string]string{"role": "proxied"}, neverRuns)
+	s := tell(t)
+	system := *s
+	system.namespace = "kube-system"
+	proxies := s.api.CoreV1().Pods("kube-system")
+	meanwhile := make(chan corev1.PodPhase, 1)
+	configuring.Store("i-proxied", func() {
+		proxy, err := proxies.Get(context.Background(), "by-hand", metav1.GetOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		meanwhile <- proxy.Status.Phase
+	})
+	s.boot("proxied")
+	s.node("proxied", ready(corev1.ConditionFalse))
+	planetest.Eventually(t, "aws-node is on the node", func(ctx context.Context) error {
+		on, err := proxies.List(ctx,
+			metav1.ListOptions{LabelSelector: "k8s-app=aws-node", FieldSelector: "spec.nodeName=proxied"})
+		if err == nil && len(on.Items) != 1 {
+			err = fmt.Errorf("%d of its pods", len(on.Items))
+		}
+		return err
+	})
+	proxy := system.pod("proxied", corev1.PodRunning, func(p *corev1.Pod) {
+		p.Name, p.Labels["k8s-app"], p.Spec.HostNetwork = "by-hand", "kube-proxy", true
+	})
+	t.Cleanup(func() {
+		_ = proxies.Delete(context.Background(), proxy.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)})
+	})
+	s.node("proxied", ready(corev1.ConditionTrue))
+	if phase := <-meanwhile; phase != corev1.PodRunning {
+		t.Errorf("when the CNI started kube-proxy was %q", phase)
+	}
+}
+
+// neverRuns keeps the pods of a DaemonSet from being scheduled.
+func neverRuns(d *appsv1.DaemonSet) {
+	d.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/never"}}
+}
+
 // offerCNI creates the DaemonSet aws-node for nodes with these labels.
 func offerCNI(t *testing.T, nodes map[string]string, change ...func(*appsv1.DaemonSet)) {
+	t.Helper()
+	offerDaemon(t, "aws-node", nodes, change...)
+}
+
+func offerDaemon(t *testing.T, name string, nodes map[string]string, change ...func(*appsv1.DaemonSet)) {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(planetest.Start(t).RESTConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels := map[string]string{"k8s-app": "aws-node"}
+	labels := map[string]string{"k8s-app": name}
 	sets := api.AppsV1().DaemonSets("kube-system")
 	set := &appsv1.DaemonSet{
-		ObjectMeta: metav1.ObjectMeta{Name: "aws-node"},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 				NodeSelector: nodes, HostNetwork: true,
 				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-				Containers:  []corev1.Container{{Name: "aws-node", Image: "i"}},
+				Containers:  []corev1.Container{{Name: name, Image: "i"}},
 			}},
 		},
 	}
@@ -153,7 +199,7 @@ func offerCNI(t *testing.T, nodes map[string]string, change ...func(*appsv1.Daem
 	if _, err = sets.Create(t.Context(), set, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = sets.Delete(context.Background(), "aws-node", metav1.DeleteOptions{}) })
+	t.Cleanup(func() { _ = sets.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
 // daemon runs a pod of aws-node on a node and waits until it is running.

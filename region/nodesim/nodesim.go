@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	appslisters "k8s.io/client-go/listers/apps/v1"
 	listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -55,13 +54,13 @@ const (
 
 // Simulator runs the instances of one region as Nodes of one cluster.
 type Simulator struct {
-	o      Options
-	client kubernetes.Interface
-	events record.EventBroadcaster
-	pods   listers.PodLister
-	byNode cache.Indexer
-	nodes  listers.NodeLister
-	cnis   appslisters.DaemonSetLister // of the VPC CNI only
+	o       Options
+	client  kubernetes.Interface
+	events  record.EventBroadcaster
+	pods    listers.PodLister
+	byNode  cache.Indexer
+	nodes   listers.NodeLister
+	daemons daemonSets
 
 	gpus *gpuDriver
 
@@ -147,22 +146,22 @@ func (s *Simulator) watch(ctx context.Context) error {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
 	all := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim)
-	one := func(name string) informers.SharedInformerFactory { // one named object of the VPC CNI
-		return informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace),
-			informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-				o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
-			}))
-	}
-	cni, settings := one(cniApp), one(cniSettings)
-	pods, nodes, daemons := bound.Core().V1().Pods(), all.Core().V1().Nodes(), cni.Apps().V1().DaemonSets()
+	system := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace))
+	settings := informers.NewSharedInformerFactoryWithOptions(s.client, 0, slim, informers.WithNamespace(cniNamespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", cniSettings).String()
+		}))
+	pods, nodes, daemons := bound.Core().V1().Pods(), all.Core().V1().Nodes(), system.Apps().V1().DaemonSets()
 	s.pods, s.nodes, s.byNode = pods.Lister(), nodes.Lister(), pods.Informer().GetIndexer()
-	s.cnis = daemons.Lister()
+	s.daemons = daemonSets{daemons.Lister().DaemonSets(cniNamespace)}
 	synced := []cache.InformerSynced{pods.Informer().HasSynced, nodes.Informer().HasSynced, daemons.Informer().HasSynced}
 	s.controller = newResourceController(s)
-	if _, err := settings.Core().V1().ConfigMaps().Informer().AddEventHandler(s.controller.settingsHandler()); err != nil {
+	read, err := settings.Core().V1().ConfigMaps().Informer().AddEventHandler(s.controller.settingsHandler())
+	if err != nil {
 		return fmt.Errorf("node simulator: watch the VPC CNI's settings: %w", err)
 	}
-	err := pods.Informer().AddIndexers(cache.Indexers{indexByNode: func(o any) ([]string, error) {
+	synced = append(synced, read.HasSynced) // without them Windows nodes would stop to offer addresses
+	err = pods.Informer().AddIndexers(cache.Indexers{indexByNode: func(o any) ([]string, error) {
 		return []string{o.(*corev1.Pod).Spec.NodeName}, nil
 	}})
 	if err != nil {
@@ -182,7 +181,7 @@ func (s *Simulator) watch(ctx context.Context) error {
 	}
 	bound.Start(ctx.Done())
 	all.Start(ctx.Done())
-	cni.Start(ctx.Done())
+	system.Start(ctx.Done())
 	settings.Start(ctx.Done())
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return errors.New("node simulator: stopped before pods and nodes were read")

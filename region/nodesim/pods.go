@@ -50,8 +50,15 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 	case pod.Status.Phase == corev1.PodUnknown:
 		return nil
 	case pod.Status.Phase == corev1.PodRunning:
-		if isCNI(pod) {
+		switch {
+		case isCNI(pod):
 			s.startCNI(ctx, pod, m) // also when the simulator has just started
+		case isDaemon(pod, proxyApp):
+			for _, p := range s.Pods(m.Name) {
+				if isCNI(p) && p.Status.Phase == corev1.PodPending {
+					s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
+				}
+			}
 		}
 		if done, err := s.openGates(ctx, pod); done {
 			return err
@@ -73,6 +80,10 @@ func (s *Simulator) podEnded(pod *corev1.Pod) {
 func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m *Instance) error {
 	if pod.Spec.OS != nil && string(pod.Spec.OS.Name) != m.os() {
 		return s.rejectPod(ctx, pod, m, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+	}
+	if node, err := s.nodes.Get(m.Name); err == nil && isCNI(pod) && s.daemons.lackProxy(node, s.Pods(m.Name)) {
+		s.requeueAfter("pod/"+key, addressRetry) // kube-proxy's start queues the pod, but a user may delete the DaemonSet
+		return nil
 	}
 	ip := m.IP
 	if !pod.Spec.HostNetwork && !m.fake {

@@ -62,11 +62,8 @@ func (s *Simulator) apply(e Event) {
 
 // enqueuePods queues every pod of a node.
 func (s *Simulator) enqueuePods(node string) {
-	pods, _ := s.byNode.ByIndex(indexByNode, node)
-	for _, o := range pods {
-		if key, err := cache.MetaNamespaceKeyFunc(o); err == nil {
-			s.queue.Add("pod/" + key)
-		}
+	for _, p := range s.Pods(node) {
+		s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
 	}
 }
 
