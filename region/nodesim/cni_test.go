@@ -89,11 +89,15 @@ func TestANodeIsReadyWhenItsCNIRuns(t *testing.T) {
 	s.boot("other") // the DaemonSet does not run there
 	s.node("other", ready(corev1.ConditionTrue))
 	s.boot("cold")
-	if c := <-meanwhile; c == nil || c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" ||
+	c := <-meanwhile
+	if c == nil || c.Status != corev1.ConditionFalse || c.Reason != "KubeletNotReady" ||
 		!strings.Contains(c.Message, "cni plugin not initialized") {
 		t.Errorf("while its CNI starts the node's condition is %+v", c)
 	}
-	s.node("cold", ready(corev1.ConditionTrue))
+	now := conditions.OfNode(s.node("cold", ready(corev1.ConditionTrue)), corev1.NodeReady)
+	if !now.LastHeartbeatTime.After(c.LastHeartbeatTime.Time) { // kube-controller-manager would go on to take it for not ready
+		t.Errorf("its heartbeat is %v as before", now.LastHeartbeatTime)
+	}
 	planetest.Eventually(t, "an event of the node", func(ctx context.Context) error {
 		list, err := s.api.CoreV1().Events(metav1.NamespaceDefault).List(ctx,
 			metav1.ListOptions{FieldSelector: "involvedObject.name=cold,reason=NodeReady"})

@@ -46,7 +46,15 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	if changed, err := s.controller.offerAddresses(ctx, m, node); changed || err != nil {
 		return err // the watch delivers a change
 	}
-	if conditions.NodeReady(node) || reportedUnhealthy(node) {
+	if conditions.NodeReady(node) {
+		for _, p := range s.Pods(name) {
+			if markedNotReady(p) {
+				s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
+			}
+		}
+		return nil
+	}
+	if reportedUnhealthy(node) {
 		return nil
 	}
 	now := metav1.NewTime(s.o.Clock.Now())
@@ -58,8 +66,13 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 		s.requeueAfter("node/"+name, addressRetry) // startCNI queues the node, but a user may delete the DaemonSet
 		return nil
 	}
+	was := conditions.OfNode(node, corev1.NodeReady)
 	node = node.DeepCopy()
 	node.Status.Conditions = kubeletConditions(now, true)
+	// kube-controller-manager notices the change only if the heartbeat, in whole seconds, is another one
+	if c := conditions.OfNode(node, corev1.NodeReady); was != nil && now.Sub(was.LastHeartbeatTime.Time) < time.Second {
+		c.LastHeartbeatTime = metav1.NewTime(was.LastHeartbeatTime.Add(time.Second))
+	}
 	_, err = s.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil // the watch delivers the newer version

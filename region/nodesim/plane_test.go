@@ -27,6 +27,7 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/controller/crds"
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/plane/planetest"
 	"github.com/nodeless/nodeless/region/nodesim"
 )
@@ -295,6 +296,26 @@ func TestABrokenNodeStaysBroken(t *testing.T) {
 	s.write(s.node("sound", ready(corev1.ConditionTrue)), corev1.ConditionUnknown, "NodeStatusUnknown")
 	s.node("sound", ready(corev1.ConditionTrue))
 	s.node("broken", condition(corev1.ConditionFalse, "DiskOnFire"))
+}
+
+// kube-controller-manager marks the pods of a node whose kubelet it takes for dead. A kubelet corrects that.
+func TestAPodThatWasMarkedNotReadyIsReadyAgain(t *testing.T) {
+	s := tell(t)
+	s.boot("late")
+	s.node("late", ready(corev1.ConditionTrue))
+	p := s.pod("late", corev1.PodRunning, func(*corev1.Pod) {})
+	conditions.OfPod(p, corev1.PodReady).Status = corev1.ConditionFalse
+	pods := s.api.CoreV1().Pods(p.Namespace)
+	if _, err := pods.UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "it is ready", func(ctx context.Context) error {
+		now, err := pods.Get(ctx, p.Name, metav1.GetOptions{})
+		if err == nil && !conditions.PodReady(now) {
+			err = fmt.Errorf("its conditions are %v", now.Status.Conditions)
+		}
+		return err
+	})
 }
 
 func TestPodsBehaveAsTheirKWOKWordsSay(t *testing.T) {

@@ -60,7 +60,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 				}
 			}
 		}
-		if done, err := s.openGates(ctx, pod); done {
+		if done, err := s.updateReady(ctx, pod); done {
 			return err
 		}
 		return s.finishPod(ctx, key, pod)
@@ -81,9 +81,15 @@ func (s *Simulator) startPod(ctx context.Context, key string, pod *corev1.Pod, m
 	if pod.Spec.OS != nil && string(pod.Spec.OS.Name) != m.os() {
 		return s.rejectPod(ctx, pod, m, "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
 	}
-	if node, err := s.nodes.Get(m.Name); err == nil && isCNI(pod) && s.daemons.lackProxy(node, s.Pods(m.Name)) {
-		s.requeueAfter("pod/"+key, addressRetry) // kube-proxy's start queues the pod, but a user may delete the DaemonSet
-		return nil
+	if isCNI(pod) && !m.fake && s.cniOf(m.Name) == cniNone {
+		node, err := s.nodes.Get(m.Name)
+		if err != nil {
+			return err // the watch has yet to deliver it
+		}
+		if s.daemons.lackProxy(node, s.Pods(m.Name)) {
+			s.requeueAfter("pod/"+key, addressRetry) // kube-proxy's start queues the pod, but a user may delete the DaemonSet
+			return nil
+		}
 	}
 	ip := m.IP
 	if !pod.Spec.HostNetwork && !m.fake {
@@ -135,11 +141,22 @@ func (s *Simulator) rejectPod(ctx context.Context, pod *corev1.Pod, m *Instance,
 	return s.updateStatus(ctx, pod)
 }
 
-// openGates updates the Ready condition of a running pod after its readiness gates changed; done reports whether it
-// attempted a write.
-func (s *Simulator) openGates(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
+// markedNotReady reports whether kube-controller-manager has set a pod's Ready condition to false, as it does with all
+// pods of a node whose kubelet seems to be dead.
+func markedNotReady(pod *corev1.Pod) bool {
+	ready, containers := conditions.OfPod(pod, corev1.PodReady), conditions.OfPod(pod, corev1.ContainersReady)
+	return ready != nil && ready.Status == corev1.ConditionFalse && ready.Reason == "" &&
+		containers != nil && containers.Status == corev1.ConditionTrue
+}
+
+// updateReady updates the Ready condition of a running pod after its readiness gates changed, and once the node is
+// ready again; done reports whether it attempted a write.
+func (s *Simulator) updateReady(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
 	if len(pod.Spec.ReadinessGates) == 0 {
-		return false, nil
+		node, err := s.nodes.Get(pod.Spec.NodeName)
+		if err != nil || !conditions.NodeReady(node) || !markedNotReady(pod) {
+			return false, nil
+		}
 	}
 	after := pod.DeepCopy()
 	after.Status.Conditions = setReady(pod, after.Status.Conditions, metav1.NewTime(s.o.Clock.Now()))
