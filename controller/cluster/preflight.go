@@ -59,8 +59,8 @@ func (s *State) unsettled() string {
 }
 
 // rolling describes the progress of the VPC CNI's rollout, "" if it is complete. Nodes that are not ready do not
-// count, since none of their pods is ready; and once the rollout is complete, later nodes get the new pods without
-// one.
+// count, since none of their pods is ready but, for a moment, the VPC CNI's own on a new node; and once the rollout is
+// complete, later nodes get the new pods without one.
 func (sn *subnets) rolling() string {
 	ds := sn.cniDaemonSet()
 	if sn.cni == nil || ds == nil || ds.Status.ObservedGeneration == 0 || sn.rolled == ds.Generation ||
@@ -69,7 +69,7 @@ func (sn *subnets) rolling() string {
 	}
 	unready := int32(0)
 	for _, m := range sn.nodes.byName {
-		if m.notReady || m.base.State != model.Initialized {
+		if m.notReady {
 			unready++
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/cloud"
@@ -113,12 +114,17 @@ func TestARolloutOfTheCNIHoldsUpMoves(t *testing.T) {
 	want("a new node has no pod yet", "", rolledTo(3, 1, 1, 1))
 	want("it rolls", "its new pods are ready on 1 of 2 nodes", rolledTo(4, 2, 1, 2))
 	want("the last pod starts", "its new pods are ready on 1 of 2 nodes", rolledTo(5, 2, 2, 1))
+	started := b.DeepCopy() // it and its pod are ready, and it is not initialized
+	delete(started.Labels, karpv1.NodeInitializedLabelKey)
+	started.ResourceVersion = "6"
+	w.Update(started)
+	want("the pod of a new node runs", "its new pods are ready on 1 of 2 nodes", rolledTo(6, 2, 2, 1))
 	lost := b.DeepCopy()
-	lost.Status.Conditions[0].Status, lost.ResourceVersion = corev1.ConditionFalse, "6"
+	lost.Status.Conditions[0].Status, lost.ResourceVersion = corev1.ConditionFalse, "7"
 	w.Update(lost)
-	want("that node is not ready", "", rolledTo(7, 2, 2, 1))
+	want("that node is not ready", "", rolledTo(8, 2, 2, 1))
 
-	byHand := rolledTo(8, 3, 0, 2)
+	byHand := rolledTo(9, 3, 0, 2)
 	byHand.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 	want("its pods are replaced by hand", "", byHand)
 }
