@@ -118,6 +118,7 @@ func TestARolloutOfTheCNIHoldsUpMoves(t *testing.T) {
 	delete(started.Labels, karpv1.NodeInitializedLabelKey)
 	started.ResourceVersion = "6"
 	w.Update(started)
+	w.Update(claimOf("claim-b", "b", 1))
 	want("the pod of a new node runs", "its new pods are ready on 1 of 2 nodes", rolledTo(6, 2, 2, 1))
 	lost := b.DeepCopy()
 	lost.Status.Conditions[0].Status, lost.ResourceVersion = corev1.ConditionFalse, "7"
