@@ -38,6 +38,15 @@ const DefaultENIConfig = "default"
 // DefaultCNI returns the settings of EKS's manifest of the VPC CNI.
 func DefaultCNI() CNI { return CNI{WarmENI: 1, WarmPrefix: 1} }
 
+// AutoModeCNI returns how the VPC CNI that is built into a node of EKS Auto Mode is configured. It uses prefixes,
+// unless the kubelet's maximum number of pods is what the interfaces hold in single addresses (ipv4PrefixSize: "32" of
+// the NodeClass).
+func AutoModeCNI(t *Type, maxPods int64) CNI {
+	c := DefaultCNI()
+	c.PrefixDelegation = maxPods >= AutoModeMaxPods || maxPods != MaxPods(t, 0, false)
+	return c
+}
+
 // PrefixSize is the number of addresses of a delegated prefix, a /28.
 const PrefixSize = 16
 

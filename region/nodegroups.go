@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/mail"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -21,8 +22,9 @@ type Nodegroup struct {
 	Version          string // of Kubernetes
 	CreatedAt        time.Time
 	ModifiedAt       time.Time
-	TemplateID       string // of the launch template that EKS created
-	Group            string // name of the Auto Scaling group
+	TemplateID       string // of the launch template that EKS created; "" = none
+	Group            string // name of the Auto Scaling group; "" = none
+	Invalid          string // what is wrong with the user's template, so that EKS created neither; "" = nothing
 	Created          bool   // it has reached its desired capacity once
 	Deleting         bool
 	Updates          []NodegroupUpdate // newest last
@@ -84,6 +86,8 @@ func (n *Nodegroup) status(serving int) string {
 	switch {
 	case n.Deleting:
 		return "DELETING"
+	case n.Invalid != "":
+		return "CREATE_FAILED"
 	case !n.Created && serving < n.Desired:
 		return "CREATING"
 	}
@@ -93,8 +97,8 @@ func (n *Nodegroup) status(serving int) string {
 // NodegroupState is a node group as DescribeNodegroup shows it.
 type NodegroupState struct {
 	Nodegroup
-	Status string // CREATING, ACTIVE, DEGRADED or DELETING
-	Issue  string // why instances cannot be launched; "" if they can
+	Status string // CREATING, CREATE_FAILED, ACTIVE, DEGRADED or DELETING
+	Issue  string // why the node group was not created, or why instances cannot be launched; "" if neither
 }
 
 // Nodegroups returns a cluster's node groups, by name.
@@ -118,6 +122,8 @@ func (s *nodegroups) Nodegroups(cluster string) ([]NodegroupState, error) {
 func (s *nodegroups) look(n *Nodegroup) bool {
 	g := s.scaling.groups[n.Group]
 	switch {
+	case n.Invalid != "" && !n.Deleting: // it never had one
+		return true
 	case g == nil: // deleted by EKS or directly
 		if t := s.templates.byID[n.TemplateID]; t != nil {
 			delete(s.templates.byID, t.ID)
@@ -134,6 +140,9 @@ func (s *nodegroups) look(n *Nodegroup) bool {
 }
 
 func (s *nodegroups) state(n *Nodegroup) NodegroupState {
+	if n.Invalid != "" {
+		return NodegroupState{Nodegroup: *n, Status: n.status(0), Issue: n.Invalid}
+	}
 	g := s.scaling.groups[n.Group]
 	out := NodegroupState{Nodegroup: *n, Status: n.status(s.scaling.serving(g))}
 	// Sizes come from the Auto Scaling group, where Cluster Autoscaler sets them.
@@ -175,6 +184,10 @@ func (s *nodegroups) CreateNodegroup(cluster, name string, want NodegroupSetting
 	}
 	if err := s.check(n); err != nil {
 		return NodegroupState{}, err
+	}
+	// EKS looks up the default version once: later defaults do not change the node group.
+	if _, number, err := s.templates.number(n.Template.ID, n.Template.Name, n.Template.Version); err == nil {
+		n.Template.Version = strconv.Itoa(number)
 	}
 	id := s.scaling.newUUID()
 	n.ARN = fmt.Sprintf("arn:aws:eks:%s:%s:nodegroup/%s/%s/%s", s.config.Name, AccountID, cluster, name, id)
@@ -297,7 +310,7 @@ func (s *nodegroups) findImage(n *Nodegroup) error {
 	return nil
 }
 
-// build creates the launch template and the Auto Scaling group of a node group.
+// build creates the launch template and the Auto Scaling group of a node group, or says in n.Invalid why EKS does not.
 func (s *nodegroups) build(n *Nodegroup) error {
 	t := &LaunchTemplate{
 		ID: "lt-" + s.newID(), Name: n.Group, CreatedAt: s.clock.Now(), CreatedBy: "eks.amazonaws.com", Default: 1,
@@ -306,7 +319,9 @@ func (s *nodegroups) build(n *Nodegroup) error {
 	n.TemplateID = t.ID
 	data, err := s.data(n)
 	if err != nil {
-		return err
+		e := err.(*APIError) //nolint:errorlint,forcetypeassert // the region's own errors are not wrapped
+		n.TemplateID, n.Group, n.Invalid = "", "", e.Message
+		return nil
 	}
 	t.Versions = []TemplateData{data}
 	s.templates.replace(*t)
@@ -354,7 +369,8 @@ func (n *Nodegroup) systemTags() map[string]string {
 	return map[string]string{"eks:cluster-name": n.Cluster, "eks:nodegroup-name": n.Name}
 }
 
-// data returns the template data of a node group: the user's, plus what makes its instances join as nodes.
+// data returns the template data of a node group: the user's, plus what makes its instances join as nodes. It fails if
+// the user's cannot be used.
 func (s *nodegroups) data(n *Nodegroup) (TemplateData, error) {
 	d := TemplateData{}
 	if _, own, err := s.templates.version(n.Template.ID, n.Template.Name, n.Template.Version); err == nil {
@@ -456,6 +472,10 @@ func (s *nodegroups) UpdateNodegroupConfig(
 	if n.Deleting {
 		return NodegroupUpdate{}, apiError("ResourceInUseException", "Nodegroup %s is being deleted", name)
 	}
+	if n.Invalid != "" {
+		return NodegroupUpdate{}, apiError("ResourceInUseException",
+			"Nodegroup cannot be updated as it is currently not in Active State")
+	}
 	g := s.scaling.groups[n.Group]
 	want := n.NodegroupSettings
 	want.Min, want.Max, want.Desired = g.Min, g.Max, g.Desired
@@ -465,27 +485,37 @@ func (s *nodegroups) UpdateNodegroupConfig(
 	if err := checkSizes(want.Min, want.Max, want.Desired); err != nil {
 		return NodegroupUpdate{}, err
 	}
-	changed := *n
-	changed.NodegroupSettings = want
-	data, err := s.data(&changed)
-	if err != nil {
-		return NodegroupUpdate{}, err
+	if !maps.Equal(want.Labels, n.Labels) || !slices.Equal(want.Taints, n.Taints) {
+		if err := s.addVersion(n, want); err != nil {
+			return NodegroupUpdate{}, err
+		}
 	}
 	n.NodegroupSettings, n.ModifiedAt = want, s.clock.Now()
 	sizes := g.GroupSettings
 	sizes.Min, sizes.Max, sizes.Desired = want.Min, want.Max, want.Desired
 	s.scaling.set(g, sizes, "a user request update of AutoScalingGroup constraints to")
+	u := NodegroupUpdate{ID: s.scaling.newUUID(), Type: "ConfigUpdate", At: s.clock.Now(), Params: params}
+	n.Updates = append(n.Updates, u)
+	n.Updates = n.Updates[max(len(n.Updates)-20, 0):]
+	s.save(n)
+	return u, s.commit()
+}
+
+// addVersion adds a version with new settings to the launch template that EKS created for a node group.
+func (s *nodegroups) addVersion(n *Nodegroup, want NodegroupSettings) error {
+	changed := *n
+	changed.NodegroupSettings = want
+	data, err := s.data(&changed)
+	if err != nil {
+		return err
+	}
 	if t := s.templates.byID[n.TemplateID]; t != nil {
 		next := *t
 		next.Versions = append(slices.Clone(t.Versions), data)
 		next.Default = len(next.Versions)
 		s.templates.replace(next)
 	}
-	u := NodegroupUpdate{ID: s.scaling.newUUID(), Type: "ConfigUpdate", At: s.clock.Now(), Params: params}
-	n.Updates = append(n.Updates, u)
-	n.Updates = n.Updates[max(len(n.Updates)-20, 0):]
-	s.save(n)
-	return u, s.commit()
+	return nil
 }
 
 // DeleteNodegroup deletes a node group with its instances.
@@ -503,7 +533,9 @@ func (s *nodegroups) DeleteNodegroup(cluster, name string) (NodegroupState, erro
 	if !n.Deleting {
 		n.Deleting = true
 		out := s.state(n)
-		s.scaling.deleteGroup(g) // keeps its hooks: EKS drains the nodes
+		if g != nil {
+			s.scaling.deleteGroup(g) // keeps its hooks: EKS drains the nodes
+		}
 		s.save(n)
 		return out, s.commit()
 	}

@@ -104,9 +104,15 @@ func (a *account) launchTimes(ctx context.Context, instances []string) (map[stri
 	return out, nil
 }
 
-// detached maps each instance that rolls have detached but not terminated to its former group.
-func (a *account) detached(ctx context.Context) (map[string]string, error) {
-	out := map[string]string{}
+// detached is an instance that a roll has detached from its group and not terminated.
+type detached struct {
+	group    string // its former group
+	launched time.Time
+}
+
+// detached returns the instances that rolls have detached but not terminated, by ID.
+func (a *account) detached(ctx context.Context) (map[string]detached, error) {
+	out := map[string]detached{}
 	pages := ec2.NewDescribeInstancesPaginator(a.ec2, &ec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("tag-key"), Values: []string{v1alpha1.DetachedFrom}},
 		{Name: aws.String("instance-state-name"), Values: []string{"pending", "running", "stopping", "stopped"}},
@@ -120,7 +126,7 @@ func (a *account) detached(ctx context.Context) (map[string]string, error) {
 			for _, i := range r.Instances {
 				for _, t := range i.Tags {
 					if aws.ToString(t.Key) == v1alpha1.DetachedFrom {
-						out[aws.ToString(i.InstanceId)] = aws.ToString(t.Value)
+						out[aws.ToString(i.InstanceId)] = detached{aws.ToString(t.Value), aws.ToTime(i.LaunchTime)}
 					}
 				}
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
 // at returns the account behind an endpoint, without retries.
@@ -17,6 +19,20 @@ func at(endpoint string) *account {
 		Region: "us-west-2", BaseEndpoint: &endpoint, RetryMaxAttempts: 1,
 		Credentials: credentials.NewStaticCredentialsProvider("id", "secret", ""),
 	})
+}
+
+func TestADetachedInstanceHasItsGroupAndLaunchTime(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`<DescribeInstancesResponse><reservationSet><item><instancesSet><item>` +
+			`<instanceId>i-9</instanceId><launchTime>2026-11-26T12:00:00.000Z</launchTime><tagSet><item><key>` +
+			v1alpha1.DetachedFrom + `</key><value>web</value></item></tagSet>` +
+			`</item></instancesSet></item></reservationSet></DescribeInstancesResponse>`))
+	}))
+	defer server.Close()
+	got, err := at(server.URL).detached(t.Context())
+	if want := (detached{"web", begin}); err != nil || len(got) != 1 || got["i-9"] != want {
+		t.Errorf("%+v, %v, want i-9: %+v", got, err, want)
+	}
 }
 
 func TestACallThatFailsIsNamedWithItsResourceAndARemedy(t *testing.T) {

@@ -81,12 +81,10 @@ func newGroup(
 		if strings.HasPrefix(state, "Terminat") || strings.HasPrefix(state, "Detach") {
 			continue
 		}
+		id := aws.ToString(in.InstanceId)
 		m := Member{
-			Instance: aws.ToString(in.InstanceId), InService: in.LifecycleState == scalingtypes.LifecycleStateInService,
-			Node: nodes[aws.ToString(in.InstanceId)], Since: launched[aws.ToString(in.InstanceId)], Weight: 1,
-		}
-		if m.Node != nil {
-			m.Since = m.Node.CreationTimestamp.Time
+			Instance: id, InService: in.LifecycleState == scalingtypes.LifecycleStateInService,
+			Node: nodes[id], Since: since(nodes[id], launched[id]), Weight: 1,
 		}
 		if weight, err := strconv.Atoi(aws.ToString(in.WeightedCapacity)); err == nil {
 			m.Weight = weight
@@ -98,6 +96,14 @@ func newGroup(
 		g.Members = append(g.Members, m)
 	}
 	return g
+}
+
+// since returns when a node was created, or when its instance was launched if it has no node.
+func since(node *corev1.Node, launched time.Time) time.Time {
+	if node == nil {
+		return launched
+	}
+	return node.CreationTimestamp.Time
 }
 
 // sortGroups sorts groups into the order in which kops rolls them, and their members by instance ID.

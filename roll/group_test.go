@@ -97,6 +97,34 @@ func TestAForcedRollIsOfTheNodesThatAreOlder(t *testing.T) {
 	}
 }
 
+// A forced roll that was interrupted goes on while the last old instance is detached; it does not begin again.
+func TestAForcedRollGoesOnWithADetachedInstance(t *testing.T) {
+	a, nodes := described("1"), nodesOf("i-1", "i-2")
+	a.Tags = []scalingtypes.TagDescription{{
+		Key: aws.String(v1alpha1.RolledAt), Value: aws.String(begin.Add(time.Minute).Format(time.RFC3339)),
+	}}
+	later := begin.Add(2 * time.Minute)
+	for _, id := range []string{"i-1", "i-2"} {
+		nodes[id].CreationTimestamp = metav1.NewTime(later)
+	}
+	for name, c := range map[string]struct {
+		launched time.Time
+		nodes    map[string]*corev1.Node // of the detached instance
+		rolling  bool
+	}{
+		"an old node":                      {later, nodesOf("i-9"), true},
+		"old, without a node":              {begin, nil, true},
+		"of a roll that was not forced":    {later, nil, false},
+		"no node, and no time of a launch": {time.Time{}, nil, false},
+	} {
+		g := web(a, nodes)
+		g.adopt(map[string]detached{"i-9": {"web", c.launched}}, c.nodes)
+		if g.rolling() != c.rolling {
+			t.Errorf("%s: rolling %v, want %v", name, g.rolling(), c.rolling)
+		}
+	}
+}
+
 func TestAGroupThatCannotLaunchSaysWhy(t *testing.T) {
 	missing, none, suspended := described("1"), described("1"), described("1")
 	missing.LaunchTemplate.LaunchTemplateId = aws.String("lt-gone")
@@ -129,7 +157,7 @@ func TestTheFirstNodeIsReplacedAlone(t *testing.T) {
 
 func TestDetachedInstancesComeFirst(t *testing.T) {
 	g := web(described("2"), nodesOf("i-1", "i-2"))
-	g.adopt(map[string]string{"i-9": "web", "i-8": "another", "i-2": "web"}, nil)
+	g.adopt(map[string]detached{"i-9": {group: "web"}, "i-8": {group: "another"}, "i-2": {group: "web"}}, nil)
 	old := g.outdated()
 	if len(old) != 3 || old[0].Instance != "i-9" || !old[0].Detached || old[2].Detached {
 		t.Errorf("the order is %+v", old)
@@ -142,7 +170,7 @@ func TestDetachedInstancesComeFirst(t *testing.T) {
 func TestAGroupIsValidWithItsTargetReady(t *testing.T) {
 	a, nodes := described("1"), nodesOf("i-1", "i-2")
 	g := web(a, nodes)
-	g.adopt(map[string]string{"i-9": "web"}, nil)
+	g.adopt(map[string]detached{"i-9": {group: "web"}}, nil)
 	if why := g.notReady(); why != "" {
 		t.Errorf("not ready: %s", why)
 	}

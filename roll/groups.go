@@ -142,14 +142,16 @@ func withoutNode(described []scalingtypes.AutoScalingGroup, nodes map[string]*co
 }
 
 // adopt adds to the group the instances that a roll has detached from it.
-func (g *Group) adopt(detached map[string]string, nodes map[string]*corev1.Node) {
+func (g *Group) adopt(instances map[string]detached, nodes map[string]*corev1.Node) {
 	for i := range g.Members {
-		delete(detached, g.Members[i].Instance) // tagged, but still a member
+		delete(instances, g.Members[i].Instance) // tagged, but still a member
 	}
-	for instance, group := range detached {
-		if group == g.Name {
-			g.Members = append(g.Members,
-				Member{Instance: instance, Detached: true, Node: nodes[instance], Outdated: "detached by a roll"})
+	for id, was := range instances {
+		if was.group == g.Name {
+			g.Members = append(g.Members, Member{
+				Instance: id, Detached: true, Node: nodes[id], Since: since(nodes[id], was.launched),
+				Outdated: "detached by a roll",
+			})
 		}
 	}
 }

@@ -25,7 +25,7 @@ type subnets struct {
 	byClass map[cloud.ClassRef][]cloud.Subnet
 	pods    podNetwork
 	windows windowsNetwork
-	cni     *facts.CNI // of all nodes; nil if it is not known what they take
+	cni     *facts.CNI // of all nodes but those of EKS Auto Mode; nil if it is not known what they take
 	host    int        // pods of DaemonSets on the host network of a node, at least facts.HostPods
 	rolled  int64      // the generation of the VPC CNI's DaemonSet that last ran on all nodes
 	// earlier are the values that cni had until changed. They are kept as long as nodes may hold addresses that they
@@ -73,9 +73,23 @@ func (sn *subnets) readCNI() (changed bool) {
 	return host != sn.host || (before == nil) != (sn.cni == nil) || before != nil && *before != *sn.cni
 }
 
+// isAutoClass reports whether the nodes of a class belong to EKS Auto Mode, which has its own VPC CNI.
+func isAutoClass(class cloud.ClassRef) bool { return class.Group == eksv1.GroupVersion.Group }
+
+// knows reports whether it is known what the nodes of a class take from subnets.
+func (sn *subnets) knows(class cloud.ClassRef) bool { return sn.cni != nil || isAutoClass(class) }
+
+// cniOf returns the VPC CNI of a node of a class that is known.
+func (sn *subnets) cniOf(class cloud.ClassRef, t *facts.Type, maxPods int64) facts.CNI {
+	if isAutoClass(class) {
+		return facts.AutoModeCNI(t, maxPods)
+	}
+	return *sn.cni
+}
+
 // idsOf returns the IDs of a class's subnets; nil if the subnets, or what nodes take from them, are unknown.
 func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
-	if sn.cni == nil {
+	if !sn.knows(class) {
 		return nil
 	}
 	for _, x := range sn.byClass[class] {
@@ -87,19 +101,17 @@ func (sn *subnets) idsOf(class cloud.ClassRef) (out []string) {
 
 // address returns the types with the addresses that their nodes take from the subnets of a class and with the number
 // of their pods that would have no address, and without branch interfaces if the VPC CNI has no security groups for
-// pods. Nodes of EKS Auto Mode have their own VPC CNI.
+// pods.
 func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []model.InstanceType {
-	if sn.cni == nil {
+	if !sn.knows(class) {
 		return types
 	}
-	auto, noSubnets := class.Group == eksv1.GroupVersion.Group, len(sn.byClass[class]) == 0
+	auto, noSubnets := isAutoClass(class), len(sn.byClass[class]) == 0
 	type size struct { // what Steps depends on: many types share it
 		enis, each, most, branches int
 		prefixes, none             bool
 		pods                       int64
 	}
-	cni := *sn.cni
-	cni.CustomNetwork, cni.PodENI = sn.customized(class), cni.PodENI && !auto
 	known := map[size][]model.AddressStep{}
 	out := slices.Clone(types)
 	for i := range out {
@@ -110,6 +122,7 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 		if out[i].Capacity[model.PrivateIPv4] > 0 {
 			t = t.OnWindows()
 		}
+		cni := sn.cniOf(class, t, out[i].Capacity[model.Pods])
 		if cni.Branches(t) == 0 {
 			out[i].Capacity[model.PodENI], out[i].Allocatable[model.PodENI] = 0, 0
 		}
@@ -136,18 +149,21 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 // render returns the subnets by ID, less the addresses that nodes are about to take and that the cloud's numbers do
 // not include yet.
 func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
-	if sn.cni == nil || len(sn.byClass) == 0 {
-		return nil
-	}
 	seen := map[string]cloud.Subnet{}
-	for _, list := range sn.byClass {
+	for class, list := range sn.byClass {
+		if !sn.knows(class) {
+			continue
+		}
 		for _, x := range list {
 			if known, ok := seen[x.ID]; !ok || x.At.After(known.At) {
 				seen[x.ID] = x
 			}
 		}
 	}
-	if sn.cni.CustomNetwork {
+	if len(seen) == 0 {
+		return nil
+	}
+	if sn.cni != nil && sn.cni.CustomNetwork {
 		maps.Copy(seen, sn.pods.subnets)
 	}
 	var out []model.Subnet
@@ -186,7 +202,7 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 		i, ok := slices.BinarySearchFunc(types, name,
 			func(t model.InstanceType, name string) int { return cmp.Compare(t.Name, name) })
 		if ok {
-			most = max(most, sn.takes(&types[i], pods))
+			most = max(most, sn.takes(class, &types[i], pods))
 		}
 	}
 	for _, zone := range valuesOf(&m.base, m.base.Zone, model.LabelZone) {
@@ -198,9 +214,9 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 
 // takes returns how many addresses a young node of a type takes for the given number of pods. When the VPC CNI is
 // reconfigured to keep fewer addresses, a node releases its surplus only later.
-func (sn *subnets) takes(it *model.InstanceType, pods int64) int64 {
+func (sn *subnets) takes(class cloud.ClassRef, it *model.InstanceType, pods int64) int64 {
 	most := it.AddressesFor(pods)
-	if t, ok := facts.Lookup(it.Name); ok {
+	if t, ok := facts.Lookup(it.Name); ok && !isAutoClass(class) {
 		for _, c := range sn.earlier {
 			most = max(most, int64(c.FromPodSubnet(t, c.Holding(t, int(pods), int(it.Capacity[model.Pods])))))
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -72,6 +73,42 @@ func inFlight(pods string) *karpv1.NodeClaim {
 		})
 	}
 	return c
+}
+
+// Nodes of EKS Auto Mode take prefixes, or single addresses with ipv4PrefixSize: "32", whether other nodes have an
+// aws-node or not.
+func TestASnapshotKnowsTheAddressesOfAutoMode(t *testing.T) {
+	w, c := fresh()
+	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: eksv1.Kind, Name: "default"}
+	np := poolOf("auto", 1)
+	ref := np.Spec.Template.Spec.NodeClassRef
+	ref.Group, ref.Kind, ref.Name = auto.Group, auto.Kind, auto.Name
+	w.Update(np)
+	w.SetSubnets(auto, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 100, At: c.Now()}})
+	takes := func(maxPods int64, steps ...model.AddressStep) {
+		t.Helper()
+		w.SetCatalog(auto, m5LargeOf(maxPods), "")
+		p := w.Snapshot().Pools[0]
+		if got := p.Types[0].Addresses; !slices.Equal(p.Subnets, []string{"s-1"}) || len(got) < len(steps) ||
+			!slices.Equal(got[:len(steps)], steps) {
+			t.Errorf("with %d pods at most: subnets %v, steps %v", maxPods, p.Subnets, got)
+		}
+	}
+	prefixes := []model.AddressStep{{Pods: 0, Addresses: 17}, {Pods: 16, Addresses: 33}, {Pods: 32, Addresses: 49}}
+	single := []model.AddressStep{{Pods: 0, Addresses: 10}, {Pods: 9, Addresses: 20}, {Pods: 27, Addresses: 30}}
+	takes(110, prefixes...)
+	takes(29, single...)
+	claim := inFlight("5")
+	claim.Spec.NodeClassRef = ref
+	w.Update(claim)
+	w.SetCatalog(auto, m5LargeOf(110), "")
+	if s := w.Snapshot(); len(s.Subnets) != 1 || s.Subnets[0].Free != 67 {
+		t.Errorf("with a node on its way %+v are free", s.Subnets)
+	}
+
+	w.Update(awsNode(4, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: "2"}))
+	takes(110, prefixes...)
+	takes(29, single...)
 }
 
 // The environment of aws-node determines how many addresses nodes take from subnets. The addresses that nodes in

@@ -55,6 +55,14 @@ func (d *devices) setKnown() {
 	d.known = !d.none
 }
 
+// IgnoreDevices does what Options.NoDevices does, for a State that may have seen objects already.
+func (d *devices) IgnoreDevices() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.none, d.known, d.stale, d.counts = true, false, true, -1
+	d.poke()
+}
+
 // Kinds of needs. devicesKind has a single key, for everything that says where devices are; sharersKind stands for
 // the other pods that use a ResourceClaim.
 const (
@@ -100,8 +108,10 @@ func (s *State) allocationChanged(kind string, key types.NamespacedName) {
 // changed records that devices have appeared or disappeared: all pods with claims are translated again, once for all
 // changes before the next snapshot.
 func (d *devices) changed() {
-	d.known, d.stale = !d.none, true
-	d.poke()
+	if !d.none {
+		d.known, d.stale = true, true
+		d.poke()
+	}
 }
 
 // sliceChanged records the slices of the node that a slice belongs to, and returns the node's name. Devices that
@@ -194,7 +204,7 @@ func (d *devices) equipNode(m *model.Node) {
 // translates pods with claims again if that or anything else about devices has changed.
 func (s *State) recount() {
 	d := s.devices
-	for d.known && (d.stale || len(d.set.Used()) != d.counts) {
+	for d.stale || d.known && len(d.set.Used()) != d.counts {
 		if used := len(d.set.Used()); used != d.counts {
 			d.counts = used
 			s.nodes.touchAll()
@@ -295,11 +305,6 @@ func (l *lookup) Leads(claim *resourcev1.ResourceClaim, pod *corev1.Pod) bool {
 		}
 	}
 	return true
-}
-
-// shares reports whether a shape depends on the other pods that use a claim.
-func shares(needs []need) bool {
-	return slices.ContainsFunc(needs, func(n need) bool { return n.kind == sharersKind })
 }
 
 // sharersChanged translates the other pods again that share a claim with a pod that was added or removed.

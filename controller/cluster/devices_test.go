@@ -59,9 +59,11 @@ func twoGPUs(version int, node string, pods ...*corev1.Pod) *resourcev1.Resource
 	return c
 }
 
-func sharing(p *corev1.Pod) *corev1.Pod {
-	name := "gpus"
-	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "g", ResourceClaimName: &name}}
+// sharing makes a pod use the claim of twoGPUs, and more claims.
+func sharing(p *corev1.Pod, more ...string) *corev1.Pod {
+	for _, name := range append([]string{"gpus"}, more...) {
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, corev1.PodResourceClaim{Name: name, ResourceClaimName: &name})
+	}
 	return p
 }
 
@@ -262,6 +264,57 @@ func TestDevicesInAnyOrder(t *testing.T) {
 		} else if !reflect.DeepEqual(got, want) {
 			t.Fatalf("order %d: got\n%+v\nwant\n%+v", seed, got, want)
 		}
+	}
+}
+
+// A pod leads for each of the claims that it shares, also for one that comes when it leads for another already.
+func TestAPodLeadsForEachOfItsClaims(t *testing.T) {
+	first := twoGPUs(4, "")
+	first.Name = "first"
+	for range 20 { // the users of a claim are translated in any order
+		w, _ := fresh()
+		for _, o := range []client.Object{
+			deviceClass(1), gpusOf("n", 4, 2), nodeOf("n", 3), first, sharing(podOf("a", "", "1", 5), "first"),
+			sharing(podOf("b", "", "1", 6)),
+		} {
+			w.Update(o)
+		}
+		w.Snapshot()
+		w.Update(twoGPUs(7, ""))
+		s := w.Snapshot()
+		if a, b := shapeNamed(t, s, "a"), shapeNamed(t, s, "b"); gpusIn(s, a.Requests) != 4 || a.Blocked != "" ||
+			gpusIn(s, b.Requests) != 0 || !strings.Contains(b.Blocked, "with another pod that uses it") {
+			t.Fatalf("%+v and %+v", a, b)
+		}
+	}
+}
+
+// Also devices that were seen before they are ignored no longer count.
+func TestClaimsAreIgnoredFromThenOn(t *testing.T) {
+	w, _ := fresh()
+	pool := poolOf("p", 1)
+	w.SetCatalog(ClassRef(pool.Spec.Template.Spec.NodeClassRef), gpuTypes(), "")
+	for _, o := range []client.Object{
+		pool, deviceClass(2), gpusOf("n", 4, 3), nodeOf("n", 4), twoGPUs(5, ""), sharing(podOf("a", "", "1", 6)),
+	} {
+		w.Update(o)
+	}
+	has := func(want int64) {
+		t.Helper()
+		s := w.Snapshot()
+		types := s.Pools[0].Types
+		if node, typ := gpusIn(s, s.Nodes[0].Allocatable), gpusIn(s, types[len(types)-1].Allocatable); node != want ||
+			typ != want {
+			t.Errorf("the node has %d devices, the type has %d, want %d", node, typ, want)
+		}
+	}
+	has(4)
+	w.IgnoreDevices()
+	has(0)
+	w.Update(twoGPUs(7, ""))
+	if a := shapeNamed(t, w.Snapshot(), "a"); !reflect.DeepEqual(a.Unmodelled, []string{"resourceClaims"}) ||
+		gpusIn(w.Snapshot(), a.Requests) != 0 || a.Blocked != "" {
+		t.Errorf("%+v", a)
 	}
 }
 

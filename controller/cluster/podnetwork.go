@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
-	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/api/vpccni"
 	facts "github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/cloud"
@@ -28,7 +27,7 @@ type podNetwork struct {
 
 // customized reports whether custom networking applies to the nodes of a class. EKS Auto Mode has none.
 func (sn *subnets) customized(class cloud.ClassRef) bool {
-	return sn.cni != nil && sn.cni.CustomNetwork && class.Group != eksv1.GroupVersion.Group
+	return sn.cni != nil && sn.cni.CustomNetwork && !isAutoClass(class)
 }
 
 // ReservedENIs returns how many network interfaces of each node hold no pods because of custom networking.
@@ -203,10 +202,14 @@ func (s *State) UnkeptTarget(pool string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	np := s.objects.pools.live[clusterKey(pool)]
-	if np == nil || s.subnets.cni == nil || isAuto(np) {
+	if np == nil || s.subnets.cni == nil {
 		return ""
 	}
-	all := s.pools.catalogs[ClassRef(np.Spec.Template.Spec.NodeClassRef)].types
+	class := ClassRef(np.Spec.Template.Spec.NodeClassRef)
+	if isAutoClass(class) {
+		return ""
+	}
+	all := s.pools.catalogs[class].types
 	unkept := func(t model.InstanceType) (variable string, value, most int) {
 		if of, ok := facts.Lookup(t.Name); ok && t.Capacity[model.PrivateIPv4] == 0 {
 			return s.subnets.cni.Unkept(of)
@@ -234,9 +237,4 @@ func (s *State) UnkeptTarget(pool string) string {
 	return fmt.Sprintf("%s of DaemonSet kube-system/aws-node: none of %s that the NodePool allows can keep that; %s, "+
 		"which holds most, can keep %d. Each node takes all that its interfaces hold from its subnet; set it to at "+
 		"most %d", target, reason.Count(count, "instance type"), name, best, best)
-}
-
-// isAuto reports whether the nodes of a NodePool belong to EKS Auto Mode, which has its own VPC CNI.
-func isAuto(np *karpv1.NodePool) bool {
-	return ClassRef(np.Spec.Template.Spec.NodeClassRef).Group == eksv1.GroupVersion.Group
 }

@@ -150,7 +150,7 @@ func (ps *pods) reshape(p *pod) {
 	before := p.needs
 	p.needs = needs
 	ps.storage.use(p)
-	if shares(needs) && !shares(before) {
+	if slices.ContainsFunc(needs, func(n need) bool { return n.kind == sharersKind && !slices.Contains(before, n) }) {
 		ps.sharersChanged(p)
 	}
 	if same {

@@ -55,7 +55,9 @@ type offers struct {
 type dump struct {
 	others  []client.Object
 	offers  map[cloud.ClassRef][]model.InstanceType
-	skipped map[string]int // number of objects that no decision depends on, by kind
+	skipped map[string]int        // number of objects that no decision depends on, by kind
+	kinds   map[reflect.Type]bool // that objects are of
+	claims  bool                  // pods have ResourceClaims
 	begun   *header
 	ended   bool
 	objects int
@@ -94,8 +96,9 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 		o.MaxDump = maxDump
 	}
 	c := newCluster(o)
-	c.server, c.dumped = "dump "+name,
-		&dump{offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}}
+	c.server, c.dumped = "dump "+name, &dump{
+		offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}, kinds: map[reflect.Type]bool{},
+	}
 	var newest time.Time
 	err := manifest.Each(bufio.NewReader(r), func(i manifest.Item) error {
 		if err := ctx.Err(); err != nil {
@@ -114,6 +117,7 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	v.Advance(newest.Sub(time0))
+	c.ignoreDevices()
 	if len(c.dumped.offers) > 0 {
 		c.catalog = c.dumped
 	}

@@ -9,7 +9,10 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/engine"
@@ -125,6 +128,12 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s3cr3t"}},
 		NodeSelector:     map[string]string{"disk": "fast"},
 	}
+	opaque := resourcev1.DeviceConfiguration{Opaque: &resourcev1.OpaqueDeviceConfiguration{
+		Driver: "gpu", Parameters: runtime.RawExtension{Raw: []byte(`{"token":"s3cr3t"}`)},
+	}}
+	claim := resourcev1.ResourceClaimSpec{Devices: resourcev1.DeviceClaim{
+		Config: []resourcev1.DeviceClaimConfiguration{{DeviceConfiguration: opaque}},
+	}}
 	secret := map[string]string{
 		"kubectl.kubernetes.io/last-applied-configuration": data,
 		"karpenter.sh/do-not-disrupt":                      "true", "team/token": data,
@@ -143,6 +152,21 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 				VolumeAttributes: map[string]string{"a": data},
 			},
 		}}},
+		"deviceclass": &resourcev1.DeviceClass{Spec: resourcev1.DeviceClassSpec{
+			Config: []resourcev1.DeviceClassConfiguration{{DeviceConfiguration: opaque}},
+		}},
+		"template": &resourcev1.ResourceClaimTemplate{Spec: resourcev1.ResourceClaimTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"team/token": data}}, Spec: claim,
+		}},
+		"claim": &resourcev1.ResourceClaim{Spec: claim, Status: resourcev1.ResourceClaimStatus{
+			Allocation: &resourcev1.AllocationResult{Devices: resourcev1.DeviceAllocationResult{
+				Config: []resourcev1.DeviceAllocationConfiguration{{DeviceConfiguration: opaque}},
+			}},
+			Devices: []resourcev1.AllocatedDeviceStatus{{
+				Conditions: []metav1.Condition{{Type: "Ready", Message: data}}, Data: &opaque.Opaque.Parameters,
+				NetworkData: &resourcev1.NetworkDeviceData{HardwareAddress: "s3cr3t"},
+			}},
+		}},
 	} {
 		o.SetAnnotations(secret)
 		text, err := json.Marshal(capture.Redact(o))

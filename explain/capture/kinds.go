@@ -54,7 +54,7 @@ type kind struct {
 	object          client.Object
 }
 
-var kinds = []kind{
+var kinds = slices.Concat([]kind{
 	{"", "pods", essential, &corev1.Pod{}},
 	{"", "nodes", essential, &corev1.Node{}},
 	{"karpenter.sh", "nodepools", wanted, &karpv1.NodePool{}},
@@ -71,6 +71,10 @@ var kinds = []kind{
 	{"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{}},
 	{"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{}},
 	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{}},
+}, allocations)
+
+// allocations are the kinds of dynamic resource allocation. Claims can be judged only if all of them are known.
+var allocations = []kind{
 	{"resource.k8s.io", "deviceclasses", optional, &resourcev1.DeviceClass{}},
 	{"resource.k8s.io", "resourceslices", optional, &resourcev1.ResourceSlice{}},
 	{"resource.k8s.io", "resourceclaims", optional, &resourcev1.ResourceClaim{}},

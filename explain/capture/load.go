@@ -54,6 +54,7 @@ func (c *Cluster) addItem(i manifest.Item) (time.Time, error) {
 	}
 	switch {
 	case decides(o):
+		c.dumped.note(o)
 		c.update(o)
 	case capturedToo(o):
 		c.dumped.others = append(c.dumped.others, o)

@@ -6,6 +6,7 @@ import (
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,7 +28,7 @@ const Redacted = "left out by nodeless capture"
 
 // Redact returns a copy of an object without the fields that may hold secrets and that no decision depends on: other
 // annotations, images, commands, environment, names of Secrets and ConfigMaps, user data, storage parameters,
-// addresses and messages.
+// parameters of devices, addresses and messages.
 func Redact(o client.Object) client.Object {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetManagedFields(nil)
@@ -63,8 +64,26 @@ func Redact(o client.Object) client.Object {
 		o.Parameters, o.MountOptions = nil, nil
 	case *corev1.PersistentVolume:
 		redactVolume(&o.Spec)
+	default:
+		redactDevices(o)
 	}
 	return o
+}
+
+// redactDevices removes what drivers are told and say of devices.
+func redactDevices(o client.Object) {
+	switch o := o.(type) {
+	case *resourcev1.DeviceClass:
+		o.Spec.Config = nil
+	case *resourcev1.ResourceClaimTemplate:
+		o.Spec.Annotations = keptAnnotations(o.Spec.Annotations)
+		o.Spec.Spec.Devices.Config = nil
+	case *resourcev1.ResourceClaim:
+		o.Spec.Devices.Config, o.Status.Devices = nil, nil
+		if o.Status.Allocation != nil {
+			o.Status.Allocation.Devices.Config = nil
+		}
+	}
 }
 
 func keptAnnotations(annotations map[string]string) map[string]string {
@@ -88,22 +107,37 @@ func redactSpec(spec *corev1.PodSpec) {
 	spec.EphemeralContainers, spec.ImagePullSecrets, spec.HostAliases, spec.DNSConfig, spec.SecurityContext = nil, nil,
 		nil, nil, nil
 	var volumes []corev1.Volume
-	for _, v := range spec.Volumes {
-		s := v.VolumeSource
-		if s.PersistentVolumeClaim == nil && s.Ephemeral == nil && s.AWSElasticBlockStore == nil && s.CSI == nil &&
-			s.EmptyDir == nil {
-			continue
+	for i := range spec.Volumes {
+		v := &spec.Volumes[i]
+		if source := redactSource(&v.VolumeSource); source != (corev1.VolumeSource{}) {
+			volumes = append(volumes, corev1.Volume{Name: v.Name, VolumeSource: source})
 		}
-		if v.CSI != nil {
-			v.CSI = &corev1.CSIVolumeSource{Driver: v.CSI.Driver}
-		}
-		volumes = append(volumes, v)
 	}
 	spec.Volumes = volumes
 }
 
-// redactStatus keeps the fields that tell whether the pod has a node, is ready or has ended and, during a resize,
-// which resources it still holds.
+// redactSource keeps what a node is chosen by, or kept for; the zero value if that is nothing.
+func redactSource(s *corev1.VolumeSource) corev1.VolumeSource {
+	kept := corev1.VolumeSource{
+		PersistentVolumeClaim: s.PersistentVolumeClaim, Ephemeral: s.Ephemeral,
+		AWSElasticBlockStore: s.AWSElasticBlockStore, EmptyDir: s.EmptyDir, GCEPersistentDisk: s.GCEPersistentDisk,
+	}
+	if s.CSI != nil {
+		kept.CSI = &corev1.CSIVolumeSource{Driver: s.CSI.Driver}
+	}
+	if s.ISCSI != nil {
+		kept.ISCSI = &corev1.ISCSIVolumeSource{IQN: s.ISCSI.IQN, ReadOnly: s.ISCSI.ReadOnly}
+	}
+	if s.RBD != nil {
+		kept.RBD = &corev1.RBDVolumeSource{
+			CephMonitors: s.RBD.CephMonitors, RBDPool: s.RBD.RBDPool, RBDImage: s.RBD.RBDImage, ReadOnly: s.RBD.ReadOnly,
+		}
+	}
+	return kept
+}
+
+// redactStatus keeps the fields that tell whether the pod has a node, is ready or has ended, which claims were made for
+// it and, during a resize, which resources it still holds.
 func redactStatus(pod *corev1.Pod) {
 	was := &pod.Status
 	for i := range was.Conditions {
@@ -113,7 +147,7 @@ func redactStatus(pod *corev1.Pod) {
 		ObservedGeneration: was.ObservedGeneration, Phase: was.Phase, Conditions: was.Conditions,
 		NominatedNodeName: was.NominatedNodeName,
 		StartTime:         was.StartTime, QOSClass: was.QOSClass, Resize: was.Resize, Resources: was.Resources,
-		AllocatedResources: was.AllocatedResources,
+		AllocatedResources: was.AllocatedResources, ResourceClaimStatuses: was.ResourceClaimStatuses,
 	}
 	if translate.Resizing(pod) {
 		now.ContainerStatuses, now.InitContainerStatuses = was.ContainerStatuses, was.InitContainerStatuses

@@ -104,7 +104,7 @@ func prefixesNeeded(was, then *facts) []Hazard {
 		n := &was.nodes[i]
 		t, ok := catalog.Lookup(n.typ)
 		switch {
-		case !ok:
+		case !ok || n.windows:
 		case !then.cni.Prefixes(t):
 			xen = append(xen, n.name)
 		default:

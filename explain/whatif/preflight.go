@@ -118,7 +118,11 @@ func (f *facts) full() []string {
 func (f *facts) roomOf(n *nodeFacts) int {
 	room := n.takes - n.pods
 	if t, ok := catalog.Lookup(n.typ); ok && f.cni != nil {
-		room = min(room, f.cni.PodAddresses(t)-(n.pods-n.host))
+		addresses := f.cni.PodAddresses(t)
+		if n.windows {
+			addresses = t.WindowsAddresses()
+		}
+		room = min(room, addresses-(n.pods-n.host))
 	}
 	return room
 }

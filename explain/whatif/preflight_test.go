@@ -6,9 +6,7 @@ import (
 	"testing"
 
 	"github.com/nodeless/nodeless/controller/gates"
-	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/whatif"
-	"github.com/nodeless/nodeless/internal/kit/manifest"
 )
 
 // kopsPool launches t3.medium, which has three network interfaces of six addresses: 17 pods, 15 of them with an
@@ -115,6 +113,16 @@ status: {phase: %[3]s}
 	return out
 }
 
+// hazardsOf returns the hazards of changing a cluster.
+func hazardsOf(t *testing.T, cluster, changes string) []whatif.Hazard {
+	t.Helper()
+	o, err := forecastIn(t, cluster, whatif.Input{Gates: gates.Default()}, changes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Hazards
+}
+
 // The incident of a kops cluster of t3.medium (one control-plane node, two workers, 100 replicas more than fit):
 // maxPods 110 and prefix delegation at once. A plan predicts it in numbers.
 func TestTheKopsAccidentIsForetold(t *testing.T) {
@@ -124,23 +132,7 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 		kopsNode("control", 2) + kopsNode("w1", 15) + kopsNode("w2", 15) + kopsPods("", 80)
 	of := func(changes string) []whatif.Hazard {
 		t.Helper()
-		c, err := capture.Load(t.Context(), strings.NewReader(cluster), "cluster.yaml", capture.Options{Keep: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		in := whatif.Input{Cluster: c, Gates: gates.Default()}
-		err = manifest.Each(strings.NewReader(changes), func(i manifest.Item) error {
-			in.Changes = append(in.Changes, whatif.Change{Item: i, File: "new.yaml"})
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := whatif.Run(t.Context(), in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o.Hazards
+		return hazardsOf(t, cluster, changes)
 	}
 	all := of(kopsClass("maxPods: 110") + kopsDaemon("aws-node", "system-node-critical", "true"))
 	for _, want := range []whatif.Hazard{
@@ -183,5 +175,63 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 	}
 	if none := of(kopsDaemon("aws-node", "system-node-critical", "false")); len(none) != 0 {
 		t.Errorf("a change of nothing: %+v", none)
+	}
+}
+
+// aws-node does not run on Windows: such nodes need no prefixes, whatever their type, and have the addresses of one
+// interface.
+func TestWindowsNodesTakeNoPrefixes(t *testing.T) {
+	large := func(name, os string) string {
+		return fmt.Sprintf(`apiVersion: v1
+kind: Node
+metadata:
+  name: %[1]s
+  uid: node-%[1]s
+  labels: {node.kubernetes.io/instance-type: m5.large, kubernetes.io/os: %[2]s, kubernetes.io/hostname: %[1]s}
+spec: {providerID: "aws:///eu-west-1a/i-%[1]s"}
+status:
+  capacity: {cpu: "2", memory: 8Gi, pods: "110"}
+  allocatable: {cpu: 1930m, memory: 7Gi, pods: "110"}
+  conditions: [{type: Ready, status: "True", lastTransitionTime: "2026-11-02T10:00:00Z"}]
+---
+`, name, os)
+	}
+	base := kopsPool + kopsClass("") + kopsDaemon("aws-node", "system-node-critical", "false")
+	both := base + large("linux", "linux") + kopsPods("linux", 20) + large("windows", "windows") + kopsPods("windows", 5)
+	of := func(cluster, changes, kind string) (out []whatif.Hazard) {
+		for _, h := range hazardsOf(t, cluster, changes) {
+			if h.Kind == kind {
+				out = append(out, h)
+			}
+		}
+		return out
+	}
+	prefixes := of(both, kopsDaemon("aws-node", "system-node-critical", "true"), whatif.HazardPrefixes)
+	if len(prefixes) != 1 || prefixes[0].Nodes != 1 || !strings.Contains(prefixes[0].Why, "take 2 /28 prefixes") {
+		t.Errorf("%+v", prefixes)
+	}
+	// m5.large gives Windows 9 addresses, of which 15 pods of a drained node do not all get one.
+	roll := of(base+kopsNode("w1", 15)+large("windows", "windows"), kopsClass("maxPods: 110"), whatif.HazardRoll)
+	if len(roll) != 1 || roll[0].Pods != 6 {
+		t.Errorf("%+v", roll)
+	}
+}
+
+// A change that brings a DeviceClass does not tell which devices a cluster has whose dump says nothing of them.
+func TestAForecastJudgesNoClaimsWithoutDevices(t *testing.T) {
+	o, err := forecastIn(t, kopsPool+kopsClass("")+`apiVersion: v1
+kind: Pod
+metadata: {name: train, namespace: shop, uid: t}
+spec: {containers: [{name: c, image: i}], resourceClaims: [{name: gpu, resourceClaimName: gpu}]}
+`, whatif.Input{Gates: gates.Default()}, `apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Unplaced) != 1 || !strings.Contains(o.Unplaced[0].Why, "not supported yet") {
+		t.Errorf("%+v", o.Unplaced)
 	}
 }

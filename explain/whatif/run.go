@@ -85,6 +85,7 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 	}
 	r.cluster = cluster.New(cluster.Options{
 		Clock: r.clock, Scheduler: in.Cluster.Scheduler(), NoStatic: !in.Gates.StaticCapacity, NoExpected: true,
+		NoDevices: in.Cluster.NoDevices(),
 	})
 	r.driver = cycle.NewDriver(cycle.Options{
 		State: r.cluster, Applier: &applier{run: r}, Clock: r.clock, Policy: in.Policy, Promise: in.Gates.Nominations,

@@ -208,6 +208,7 @@ func (c *cluster) tooManyPods() {
 			case p.Status.Phase == corev1.PodRunning && !p.Spec.HostNetwork:
 				running[p.Spec.NodeName]++
 			case p.Labels["app"] == "many" && len(p.Status.ContainerStatuses) == 1 &&
+				p.Status.ContainerStatuses[0].State.Waiting != nil &&
 				p.Status.ContainerStatuses[0].State.Waiting.Reason == "ContainerCreating":
 				waits = p
 			}

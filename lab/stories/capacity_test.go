@@ -48,20 +48,28 @@ func TestCheapestTypesRunOut(t *testing.T) {
 			t.Logf("no capacity pool in %s: %v", zone, err)
 		}
 	}
-	second, took := launch("second")
-	if second == first || second == "" {
-		t.Errorf("the second machine is a %q although %s ran out", second, first)
-	}
-	t.Logf("first %s, then it ran out, second %s after %s", first, second, took)
 	page, _, _ := strings.Cut(c.Session.Page, "?token=")
-	c.eventually(30*time.Second, func() error { // shorter than its back-off, 45 s
+	said := func() error {
 		_, _, text, err := c.fetch(page + "api/offers")
 		if err != nil || !strings.Contains(text, `"backoffKnown":true`) ||
 			!strings.Contains(text, `"type":"`+first+`","zone":"us-west-2`) || !strings.Contains(text, `"retryAt"`) {
 			return fmt.Errorf("%w: the page does not say that %s ran out: %s", err, first, text)
 		}
 		return nil
-	})
+	}
+	if _, _, _, err := c.fetch(page + "api/offers"); err != nil { // the first question starts the page's engine
+		t.Fatal(err)
+	}
+	onPage := make(chan error, 1)
+	go func() { onPage <- eventually(90*time.Second, said) }() // it is to be seen during the launch: a back-off takes 45 s
+	second, took := launch("second")
+	if second == first || second == "" {
+		t.Errorf("the second machine is a %q although %s ran out", second, first)
+	}
+	t.Logf("first %s, then it ran out, second %s after %s", first, second, took)
+	if err := <-onPage; err != nil {
+		t.Fatal(err)
+	}
 	var claims karpv1.NodeClaimList
 	if err := c.List(context.Background(), &claims); err != nil {
 		t.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -58,7 +57,7 @@ spec:
 		c.kubectl("rollout", "status", "-n", "cert-manager", "deployment", deployment, "--timeout=240s")
 	}
 
-	c.eventually(time.Minute, func() error { // until cainjector has given the API server the CA bundle
+	c.eventually(patience, func() error { // until cainjector has given the API server the CA bundle
 		out, err := c.runIn(selfSigned, "kubectl", "apply", "-f", "-")
 		if err != nil {
 			return fmt.Errorf("%w\n%s", err, out)

@@ -94,7 +94,7 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			sh := exec.Command("bash", "-euo", "pipefail", "-x", "-c", script)
 			sh.Dir, sh.Env = dir, env
 			sh.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-			out, err := combinedOutput(sh, 6*time.Minute)
+			out, err := combinedOutput(sh, untilDeadline(t))
 			if err != nil {
 				t.Errorf("%s: %v\n%s", path, err, out)
 				return
@@ -102,6 +102,14 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			shown.compare(t, path)
 		})
 	}
+}
+
+// untilDeadline returns how long a command may take so that the test can clean up and report before its deadline.
+func untilDeadline(t *testing.T) time.Duration {
+	if deadline, ok := t.Deadline(); ok {
+		return time.Until(deadline) - 2*time.Minute
+	}
+	return 20 * time.Minute
 }
 
 // combinedOutput collects the command's output in a file, since background processes would keep a pipe open.

@@ -14,8 +14,9 @@ func TestNoNodeWaitsForPodsThatAQuotaForbids(t *testing.T) {
 kind: ResourceQuota
 metadata: {name: fifty}
 spec: {hard: {pods: "50"}}
----
-apiVersion: apps/v1
+`)
+	c.kubectl("wait", "--for=jsonpath={.status.hard.pods}=50", "resourcequota/fifty", "--timeout=60s")
+	c.apply(`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
 spec:

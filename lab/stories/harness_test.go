@@ -352,20 +352,16 @@ func (c *cluster) wantPods(within time.Duration, namespace, app string, running 
 }
 
 func (c *cluster) claims() []karpv1.NodeClaim {
+	c.t.Helper()
 	var l karpv1.NodeClaimList
-	if err := c.List(context.Background(), &l); err != nil {
-		c.t.Helper()
-		c.t.Logf("list claims: %v", err)
-	}
+	c.eventually(time.Minute, func() error { return c.List(context.Background(), &l) })
 	return l.Items
 }
 
 func (c *cluster) nodes() []corev1.Node {
+	c.t.Helper()
 	var l corev1.NodeList
-	if err := c.List(context.Background(), &l); err != nil {
-		c.t.Helper()
-		c.t.Logf("list nodes: %v", err)
-	}
+	c.eventually(time.Minute, func() error { return c.List(context.Background(), &l) })
 	return l.Items
 }
 

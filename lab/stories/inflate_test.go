@@ -64,20 +64,12 @@ func TestInflate(t *testing.T) {
 
 	c.kubectl("scale", "deployment", "inflate", "--replicas", "0")
 	c.wantPods(time.Minute, "default", "inflate", 0)
-	c.eventually(2*time.Minute, c.onlyCoreDNSsNode)
-
-	node := c.claims()[0].Status.ProviderID
-	out, err := c.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range out.Reservations {
-		for _, i := range r.Instances {
-			if i.State.Name != "terminated" && !strings.HasSuffix(node, *i.InstanceId) {
-				t.Errorf("instance %s is %s", *i.InstanceId, i.State.Name)
-			}
+	c.eventually(2*time.Minute, func() error {
+		if err := c.onlyCoreDNSsNode(); err != nil {
+			return err
 		}
-	}
+		return c.othersAreTerminated()
+	})
 
 	c.apply(autoInflate) // written for EKS Auto Mode, it also runs on a plain cluster
 	c.wantPods(time.Minute, "default", "inflate", 1)
@@ -86,6 +78,26 @@ func TestInflate(t *testing.T) {
 		strings.Join(strings.Fields(got), " "), " auto general-purpose") {
 		t.Errorf("the node of Auto Mode's manifest:\n%s", got)
 	}
+}
+
+// othersAreTerminated returns an error if an instance that is not the one NodeClaim's is not terminated.
+func (c *cluster) othersAreTerminated() error {
+	out, err := c.ec2.DescribeInstances(context.Background(), &ec2.DescribeInstancesInput{})
+	if err != nil {
+		return err
+	}
+	claims := c.claims()
+	if len(claims) != 1 {
+		return fmt.Errorf("%d claims, want one", len(claims))
+	}
+	for _, r := range out.Reservations {
+		for _, i := range r.Instances {
+			if i.State.Name != "terminated" && !strings.HasSuffix(claims[0].Status.ProviderID, *i.InstanceId) {
+				return fmt.Errorf("instance %s is %s", *i.InstanceId, i.State.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // everyClaimReady checks the conditions, provider IDs and labels that existing tools read.

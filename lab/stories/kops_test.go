@@ -145,11 +145,14 @@ func (c *cluster) sizesOfT3() {
 	}
 }
 
-// allocatable waits until all nodes are t3.medium and take the given number of pods.
+// allocatable waits until there are nodes and all of them are t3.medium and take the given number of pods.
 func (c *cluster) allocatable(pods string) {
 	c.t.Helper()
 	c.eventually(5*time.Minute, func() error {
 		nodes := c.nodes()
+		if len(nodes) == 0 {
+			return errors.New("there is no node")
+		}
 		for i := range nodes {
 			n := &nodes[i]
 			of, takes := n.Labels["node.kubernetes.io/instance-type"], n.Status.Allocatable.Pods().String()

@@ -61,11 +61,14 @@ func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 	if seen, late := without(); len(late) > 0 || seen < 20 {
 		t.Errorf("of %d pods with a node %d waited for an address: %v", seen, len(late), late)
 	}
-	offered := c.kubectl("get", "nodes", "-l", "vpc.amazonaws.com/has-trunk-attached=true", "-o",
-		"jsonpath={range .items[*]}{.status.allocatable.vpc\\.amazonaws\\.com/pod-eni} {end}")
-	if n := len(c.nodes()); n != 3 || offered != "9 9 9 " {
-		t.Errorf("%d nodes, those with a trunk offer %q; want three with nine each", n, offered)
-	}
+	c.eventually(time.Minute, func() error {
+		offered := c.kubectl("get", "nodes", "-l", "vpc.amazonaws.com/has-trunk-attached=true", "-o",
+			"jsonpath={range .items[*]}{.status.allocatable.vpc\\.amazonaws\\.com/pod-eni} {end}")
+		if n := len(c.nodes()); n != 3 || offered != "9 9 9 " {
+			return fmt.Errorf("%d nodes, those with a trunk offer %q; want three with nine each", n, offered)
+		}
+		return nil
+	})
 	if out := c.kubectl("get", "cninodes"); strings.Count(out, `"name":"SecurityGroupsForPods"`) != 3 {
 		t.Errorf("CNINodes:\n%s", out)
 	}

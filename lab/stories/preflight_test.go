@@ -3,6 +3,7 @@ package stories
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -33,6 +34,7 @@ func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", t3Mediums)
 	c.allocatable("17") // the node that CoreDNS got before is replaced
 	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=120s")
+	c.allocatable("17") // the old node has gone
 	without := c.watchAddresses("default", "kube-system")
 	c.apply(kopsNginx)
 	c.kubectl("scale", "deployment", "nginx-deployment", "--replicas=110")
@@ -85,9 +87,12 @@ func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	}
 }
 
-// allTake returns an error if a node takes another number of pods.
+// allTake returns an error if a node takes another number of pods, or if there is none.
 func (c *cluster) allTake(pods string) error {
 	nodes := c.nodes()
+	if len(nodes) == 0 {
+		return errors.New("there is no node")
+	}
 	for i := range nodes {
 		if takes := nodes[i].Status.Allocatable.Pods().String(); takes != pods {
 			return fmt.Errorf("node %s takes %s pods, want %s", nodes[i].Name, takes, pods)
@@ -110,7 +115,7 @@ func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.t.Cleanup(cancel)
-	log := &addressLog{bound: map[string]string{}, late: map[string]bool{}}
+	log := &addressLog{bound: map[string]string{}, late: map[string]string{}}
 	var done sync.WaitGroup
 	for _, namespace := range namespaces {
 		for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.EventList{}} {
@@ -131,8 +136,8 @@ func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []
 		cancel()
 		done.Wait()
 		var late []string
-		for name := range log.late {
-			late = append(late, name)
+		for pod, what := range log.late {
+			late = append(late, pod+what)
 		}
 		return len(log.bound), late
 	}
@@ -142,7 +147,7 @@ func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []
 type addressLog struct {
 	mu    sync.Mutex
 	bound map[string]string // nodes, by the pods' namespaces and names
-	late  map[string]bool   // pods and their nodes for which the kubelet had no address
+	late  map[string]string // pods and their nodes for which the kubelet had no address → what it said last
 }
 
 func (l *addressLog) saw(e watch.Event) {
@@ -156,13 +161,15 @@ func (l *addressLog) saw(e watch.Event) {
 		}
 		for _, s := range o.Status.ContainerStatuses {
 			if s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating" {
-				l.late[key+" on "+o.Spec.NodeName] = true
+				if where := key + " on " + o.Spec.NodeName; l.late[where] == "" {
+					l.late[where] = ", in ContainerCreating"
+				}
 			}
 		}
 	case *corev1.Event:
 		if o.Reason == "FailedCreatePodSandBox" {
 			key := o.InvolvedObject.Namespace + "/" + o.InvolvedObject.Name
-			l.late[key+" on "+l.bound[key]+", at "+o.LastTimestamp.Format(time.TimeOnly)+": "+o.Message] = true
+			l.late[key+" on "+o.Source.Host] = ", at " + o.LastTimestamp.Format(time.TimeOnly) + ": " + o.Message
 		}
 	}
 }
@@ -183,7 +190,7 @@ func TestASubnetIsNotStarved(t *testing.T) {
 	c.apply(strings.Replace(strings.Replace(kopsNginx, "replicas: 2", "replicas: 500", 1),
 		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1500m}},", 1))
 	// 1,019 addresses; with one warm interface a node has two of ten addresses each.
-	c.eventually(4*time.Minute, c.subnetIsFull)
+	c.eventually(4*time.Minute, func() error { return c.subnetIsFull(48, 50) })
 
 	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "WARM_IP_TARGET=1", "MINIMUM_IP_TARGET=2")
 	c.eventually(8*time.Minute, func() error {
@@ -199,17 +206,46 @@ func TestASubnetIsNotStarved(t *testing.T) {
 	}
 }
 
-// subnetIsFull returns an error unless the 48 to 50 nodes that a /22 has addresses for run pods, and the other pods
-// say what they lack.
-func (c *cluster) subnetIsFull() error {
+// Nodes of EKS Auto Mode take prefixes: with a pod and a prefix to spare 33 of the 123 addresses of a /25.
+func TestASubnetOfAutoModeIsNotStarved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--auto-mode", "--boot-time", "1s", "--subnet-bits", "25")
+	c.start()
+	c.apply(`
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: small}
+spec:
+  disruption: {consolidateAfter: Never}
+  template:
+    spec:
+      nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: default}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}
+        - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+`)
+	without := c.watchAddresses("default")
+	c.apply(strings.NewReplacer("replicas: 2", "replicas: 8",
+		"spec: {term", "spec: {nodeSelector: {karpenter.sh/nodepool: small}, term",
+		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1500m}},").Replace(kopsNginx))
+	c.eventually(4*time.Minute, func() error { return c.subnetIsFull(3, 3) })
+	if _, late := without(); len(late) > 0 {
+		t.Errorf("%d pods waited for an address: %v", len(late), late)
+	}
+}
+
+// subnetIsFull returns an error unless as many nodes as a subnet has addresses for run pods, and the other pods say
+// what they lack.
+func (c *cluster) subnetIsFull(least, most int) error {
 	claims := c.claims()
 	for i := range claims {
 		if !claims[i].StatusConditions().Get(karpv1.ConditionTypeInitialized).IsTrue() {
 			return fmt.Errorf("node %s is not initialized", claims[i].Name)
 		}
 	}
-	if n := len(c.nodes()); n != len(claims) || n < 48 || n > 50 {
-		return fmt.Errorf("%d nodes of %d claims, want 48 to 50", n, len(claims))
+	if n := len(c.nodes()); n != len(claims) || n < least || n > most {
+		return fmt.Errorf("%d nodes of %d claims, want %d to %d", n, len(claims), least, most)
 	}
 	var pods corev1.PodList
 	if err := c.List(context.Background(), &pods, client.InNamespace("default")); err != nil {

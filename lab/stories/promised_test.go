@@ -49,15 +49,17 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := watcher.Watch(watching, &corev1.PodList{}, client.InNamespace("default"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	go func() {
 		defer close(done)
-		for e := range w.ResultChan() {
-			if p, ok := e.Object.(*corev1.Pod); ok && p.Status.NominatedNodeName != "" {
-				nominated[p.Name] = p.Status.NominatedNodeName
+		for watching.Err() == nil { // the API server ends watches that it considers too slow
+			w, err := watcher.Watch(watching, &corev1.PodList{}, client.InNamespace("default"))
+			if err != nil {
+				continue
+			}
+			for e := range w.ResultChan() {
+				if p, ok := e.Object.(*corev1.Pod); ok && p.Status.NominatedNodeName != "" {
+					nominated[p.Name] = p.Status.NominatedNodeName
+				}
 			}
 		}
 	}()
@@ -65,7 +67,6 @@ spec:
 	c.wantPods(120*time.Second, "default", "forms", pods)
 
 	stop()
-	w.Stop()
 	<-done
 
 	var list corev1.PodList

@@ -78,7 +78,15 @@ func TestAPoolIsRolled(t *testing.T) {
 	}
 
 	fewest := c.watchRunning("shop")
-	c.kill(3*time.Second, "roll", "nodepool", "general-purpose", "--force", "--yes")
+	out, code := c.endOnce(os.Kill, func(string) error {
+		if got := c.rollRow("nodepool"); got.Status != "Updating" {
+			return fmt.Errorf("the pool is %+v", got)
+		}
+		return nil
+	}, "roll", "nodepool", "general-purpose", "--force", "--yes")
+	if code != -1 {
+		t.Errorf("the command ended before it was killed, with %d:\n%s", code, out)
+	}
 	if got := c.rollRow("nodepool"); got.Status != "Updating" || got.NeedUpdate == 0 {
 		t.Errorf("after a kill the roll stands at %+v", got)
 	}
@@ -142,7 +150,12 @@ func TestAGroupIsRolled(t *testing.T) {
 		c.kill(after, "roll", "group", "own", "--yes")
 	}
 	t.Logf("after four kills: %+v", c.rollRow("group", "own"))
-	out, code := c.end(os.Interrupt, 3*time.Second, "roll", "group", "own", "--yes")
+	out, code := c.endOnce(os.Interrupt, func(said string) error { // it prints the table and begins
+		if !strings.Contains(said, "NEEDUPDATE") || !strings.Contains(said, "\nown ") {
+			return fmt.Errorf("no table of the group in %q", said)
+		}
+		return nil
+	}, "roll", "group", "own", "--yes")
 	if code != 130 || !strings.Contains(out, "interrupted; nothing is lost: the same command goes on") {
 		t.Errorf("Ctrl-C ends with %d:\n%s", code, out)
 	}
@@ -307,22 +320,29 @@ func (c *cluster) ownGroup(size int32) string {
 // kill runs a command and kills it after a while, if it is still running.
 func (c *cluster) kill(after time.Duration, args ...string) {
 	c.t.Helper()
-	if out, code := c.end(os.Kill, after, args...); code > 0 {
-		c.t.Errorf("%v: %d\n%s", args, code, out)
-	}
-}
-
-// end runs a command and sends it a signal after a while. It returns the output and the exit code, which is -1 if the
-// signal ended it.
-func (c *cluster) end(by os.Signal, after time.Duration, args ...string) (string, int) {
-	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), after)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
-	cmd.Cancel = func() error { return cmd.Process.Signal(by) }
 	out, _ := cmd.CombinedOutput()
-	return string(out), cmd.ProcessState.ExitCode()
+	if code := cmd.ProcessState.ExitCode(); code > 0 {
+		c.t.Errorf("%v: %d\n%s", args, code, out)
+	}
+}
+
+// endOnce runs a command and sends it a signal once a condition on the cluster and its output so far holds. It returns
+// the output and the exit code, which is -1 if the signal ended it.
+func (c *cluster) endOnce(by os.Signal, holds func(said string) error, args ...string) (string, int) {
+	c.t.Helper()
+	cmd, out := exec.CommandContext(c.t.Context(), binary, args...), new(recorder)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(c.environment(), "NODELESS_DATA_DIR="+c.dir), out, out
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.eventually(time.Minute, func() error { return holds(out.String()) })
+	_ = cmd.Process.Signal(by)
+	_ = cmd.Wait()
+	return out.String(), cmd.ProcessState.ExitCode()
 }
 
 // rollRow is an element of the output of `nodeless roll KIND -o json`.

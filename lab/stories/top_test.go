@@ -60,6 +60,8 @@ spec:
 func TestTopShowsWhatTheClusterCosts(t *testing.T) {
 	t.Parallel()
 	c := up(t, "--addons=true", "--boot-time", "1s")
+	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p",
+		`{"spec":{"disruption":{"consolidateAfter":"Never"}}}`) // nothing is saved
 	c.apply(wants)
 	c.wantPods(2*time.Minute, "default", "web", 12)
 	var seen clusterView

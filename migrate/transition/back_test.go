@@ -27,7 +27,9 @@ import (
 
 // web responds as EC2 Auto Scaling does where the only group is "web", with instances i-0, i-1 and so on.
 type web struct {
-	desired int
+	desired int      // the number of its instances
+	kind    string   // its DesiredCapacityType
+	weight  string   // of each instance; "" = none
 	gone    bool     // it is deleted
 	calls   []string // that changed something
 }
@@ -45,10 +47,15 @@ func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	groups := ""
 	if !g.gone {
 		for i := range g.desired {
-			groups += fmt.Sprintf("<member><InstanceId>i-%d</InstanceId></member>", i)
+			groups += fmt.Sprintf("<member><InstanceId>i-%d</InstanceId>", i)
+			if g.weight != "" {
+				groups += "<WeightedCapacity>" + g.weight + "</WeightedCapacity>"
+			}
+			groups += "</member>"
 		}
 		groups = fmt.Sprintf("<member><AutoScalingGroupName>web</AutoScalingGroupName><MinSize>0</MinSize>"+
-			"<MaxSize>9</MaxSize><DesiredCapacity>%d</DesiredCapacity><Instances>%s</Instances></member>", g.desired, groups)
+			"<MaxSize>9</MaxSize><DesiredCapacity>%d</DesiredCapacity><DesiredCapacityType>%s</DesiredCapacityType>"+
+			"<Instances>%s</Instances></member>", g.desired, g.kind, groups)
 	}
 	_, _ = fmt.Fprintf(w, "<Response><%sResult><AutoScalingGroups>%s</AutoScalingGroups></%[1]sResult></Response>",
 		action, groups)
@@ -202,4 +209,27 @@ func TestBackSuspendsWhatWasSuspendedBefore(t *testing.T) {
 	if !slices.Equal(p.group.calls, want) {
 		t.Errorf("it calls %q, want %q", p.group.calls, want)
 	}
+}
+
+// Of a group whose size is in vCPUs, each instance needs a Ready node, however many vCPUs one has.
+func TestAGroupSizedInCPUsIsRestoredWithAllItsInstances(t *testing.T) {
+	s := state(Removed, 64)
+	p := newPlace(t, s)
+	p.group.desired, p.group.kind, p.group.weight = 4, "vcpu", "16"
+	missing := func(want string) {
+		t.Helper()
+		if got, err := p.nodesMissing(t.Context(), s); err != nil || got != want {
+			t.Errorf("missing: %q, %v, want %q", got, err, want)
+		}
+	}
+	missing("")
+	nodes := p.kubernetes.CoreV1().Nodes()
+	for i := 1; i < 4; i++ {
+		if err := nodes.Delete(t.Context(), fmt.Sprint("node-", i), metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	missing("1 of 4 are ready")
+	p.group.kind = "units"
+	missing("16 of 64 are ready")
 }

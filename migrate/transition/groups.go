@@ -254,22 +254,29 @@ func (g *groups) named(ctx context.Context, list []Group) ([]scalingtypes.AutoSc
 	return out, nil
 }
 
-// units returns how much of its group's size an instance is: its weight, 1 without one.
-func units(i *scalingtypes.Instance) int {
-	if weight, err := strconv.Atoi(aws.ToString(i.WeightedCapacity)); err == nil {
-		return weight
-	}
-	return 1
+// countsInstances reports whether size and units count a group's instances because its own size is in vCPUs or memory:
+// AWS need not say how much of that an instance is.
+func countsInstances(a *scalingtypes.AutoScalingGroup) bool {
+	kind := aws.ToString(a.DesiredCapacityType)
+	return kind == "vcpu" || kind == "memory-mib"
 }
 
-// size returns how many units the instances of a restored group have together. How much of a size in vCPUs or memory
-// an instance is AWS does not say: there it is the instances that exist, and at least one.
+// size returns how many units the instances of a restored group have together. Where instances are counted, it is the
+// number that exist, and at least one.
 func (g *Group) size(a *scalingtypes.AutoScalingGroup) int {
-	switch aws.ToString(a.DesiredCapacityType) {
-	case "vcpu", "memory-mib":
+	if countsInstances(a) {
 		return max(len(a.Instances), min(int(g.Desired), 1))
 	}
 	return int(g.Desired)
+}
+
+// units returns how many units of its group's size an instance is: its weight, or 1 if it has none or instances are
+// counted.
+func units(a *scalingtypes.AutoScalingGroup, i *scalingtypes.Instance) int {
+	if weight, err := strconv.Atoi(aws.ToString(i.WeightedCapacity)); err == nil && !countsInstances(a) {
+		return weight
+	}
+	return 1
 }
 
 // members returns the group names of the groups' instances, by instance ID.

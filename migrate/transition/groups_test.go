@@ -115,7 +115,7 @@ func TestTheSizeOfARestoredGroup(t *testing.T) {
 				in.WeightedCapacity = &w
 			}
 			a.Instances = append(a.Instances, in)
-			have += units(&in)
+			have += units(a, &in)
 		}
 		return (&Group{Desired: desired}).size(a), have
 	}

@@ -61,7 +61,7 @@ func (t *Transition) nodesMissing(ctx context.Context, s *State) (string, error)
 		want += s.Groups[i].size(&found[at])
 		for j := range found[at].Instances {
 			if in := &found[at].Instances[j]; ready[aws.ToString(in.InstanceId)] {
-				have += units(in)
+				have += units(&found[at], in)
 			}
 		}
 	}

@@ -94,10 +94,13 @@ func nodegroupOf(n region.NodegroupState) *types.Nodegroup {
 		Labels: merged(n.Labels), Taints: []types.Taint{}, Tags: merged(n.Tags), Health: &types.NodegroupHealth{
 			Issues: []types.Issue{},
 		},
-		Resources: &types.NodegroupResources{AutoScalingGroups: []types.AutoScalingGroup{{Name: &n.Group}}},
+		Resources: &types.NodegroupResources{},
 		UpdateConfig: &types.NodegroupUpdateConfig{
 			MaxUnavailable: number32(max(n.MaxUnavailable, 1)),
 		},
+	}
+	if n.Group != "" {
+		out.Resources.AutoScalingGroups = []types.AutoScalingGroup{{Name: &n.Group}}
 	}
 	if n.Spot {
 		out.CapacityType = types.CapacityTypesSpot
@@ -121,7 +124,12 @@ func nodegroupOf(n region.NodegroupState) *types.Nodegroup {
 		}
 		out.Taints = append(out.Taints, x)
 	}
-	if n.Issue != "" {
+	switch {
+	case n.Invalid != "":
+		out.Health.Issues = append(out.Health.Issues, types.Issue{
+			Code: types.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, Message: &n.Issue, ResourceIds: []string{},
+		})
+	case n.Issue != "":
 		out.Health.Issues = append(out.Health.Issues, types.Issue{
 			Code: types.NodegroupIssueCodeAsgInstanceLaunchFailures, Message: &n.Issue, ResourceIds: []string{n.Group},
 		})

@@ -199,43 +199,122 @@ func partsOf(t *testing.T, data []byte) map[string]string {
 	}
 }
 
+// nodegroupFrom creates a launch template and a node group of the same name, which names no version of the template.
+func nodegroupFrom(t *testing.T, p place, client *eks.Client, name, userData string) (*types.Nodegroup, error) {
+	t.Helper()
+	must[region.LaunchTemplate](t)(p.region.CreateLaunchTemplate(name,
+		region.TemplateData{UserData: []byte(userData)}, nil))
+	out, err := client.CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{
+		ClusterName: aws.String("nodeless"), NodegroupName: &name, Subnets: []string{p.region.Subnets()[0].ID},
+		NodeRole:       aws.String("arn:aws:iam::123456789012:role/nodes"),
+		LaunchTemplate: &types.LaunchTemplateSpecification{Name: &name},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out.Nodegroup, nil
+}
+
+// instancesOf returns the instances of a node group.
+func instancesOf(p place, name string) []region.Instance {
+	return slices.DeleteFunc(p.region.Instances(), func(i region.Instance) bool {
+		return i.Tags["eks:nodegroup-name"] != name
+	})
+}
+
 func TestANodeGroupKeepsTheUserDataOfItsTemplate(t *testing.T) {
 	p := newPlace(t)
 	client := eks.NewFromConfig(configFor(p.url, "us-west-2"))
-	create := func(name, userData string) error {
-		if _, err := p.region.CreateLaunchTemplate(name, region.TemplateData{UserData: []byte(userData)}, nil); err != nil {
-			t.Fatal(err)
-		}
-		_, err := client.CreateNodegroup(t.Context(), &eks.CreateNodegroupInput{
-			ClusterName: aws.String("nodeless"), NodegroupName: &name, Subnets: []string{p.region.Subnets()[0].ID},
-			NodeRole:       aws.String("arn:aws:iam::123456789012:role/nodes"),
-			LaunchTemplate: &types.LaunchTemplateSpecification{Name: &name},
-		})
-		return err
-	}
-	for name, text := range map[string]string{"unix": mimeUserData, "dos": strings.ReplaceAll(mimeUserData, "\n", "\r\n")} {
-		if err := create(name, text); err != nil {
-			t.Fatal(err)
-		}
+	for name, text := range map[string]string{
+		"unix": mimeUserData, "dos": strings.ReplaceAll(mimeUserData, "\n", "\r\n"),
+	} {
+		must[*types.Nodegroup](t)(nodegroupFrom(t, p, client, name, text))
 		p.clock.Advance(time.Minute)
-		i := slices.IndexFunc(p.region.Instances(), func(i region.Instance) bool {
-			return i.Tags["eks:nodegroup-name"] == name
-		})
-		parts := partsOf(t, p.region.Instances()[i].UserData)
+		parts := partsOf(t, instancesOf(p, name)[0].UserData)
 		if len(parts) != 2 || !strings.Contains(parts["text/x-shellscript"], "echo own") ||
 			!strings.Contains(parts["application/node.eks.aws"], `"kind":"NodeConfig"`) {
 			t.Errorf("%s: parts %q", name, parts)
 		}
 	}
+	groups := len(p.region.AutoScalingGroups())
 	for name, text := range map[string]string{
 		"script": "#!/bin/bash\n", "no-end": strings.ReplaceAll(mimeUserData, "--//--", ""),
 	} {
-		err := create(name, text)
-		wantCode(t, err, "InvalidRequestException")
-		if !strings.Contains(err.Error(), "MIME multipart") {
-			t.Error(err)
+		must[*types.Nodegroup](t)(nodegroupFrom(t, p, client, name, text))
+		p.clock.Advance(time.Minute)
+		n := must[*eks.DescribeNodegroupOutput](t)(client.DescribeNodegroup(t.Context(),
+			&eks.DescribeNodegroupInput{ClusterName: aws.String("nodeless"), NodegroupName: &name})).Nodegroup
+		if n.Status != types.NodegroupStatusCreateFailed || len(n.Health.Issues) != 1 ||
+			len(n.Resources.AutoScalingGroups) > 0 {
+			t.Fatalf("%s: %s, %+v, %+v", name, n.Status, n.Health.Issues, n.Resources)
+		}
+		if i := n.Health.Issues[0]; i.Code != types.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration ||
+			*i.Message != "User data was not in the MIME multipart format." || len(i.ResourceIds) > 0 {
+			t.Errorf("%s: %s: %s %v", name, i.Code, *i.Message, i.ResourceIds)
 		}
 	}
+	if n := len(p.region.AutoScalingGroups()); n != groups {
+		t.Errorf("%d Auto Scaling groups, before them %d", n, groups)
+	}
+}
+
+func TestANodeGroupThatCouldNotBeCreatedIsOnlyDeleted(t *testing.T) {
+	p := newPlace(t)
+	client := eks.NewFromConfig(configFor(p.url, "us-west-2"))
+	cluster, name := aws.String("nodeless"), aws.String("script")
+	must[*types.Nodegroup](t)(nodegroupFrom(t, p, client, *name, "#!/bin/bash\n"))
+	_, err := client.UpdateNodegroupConfig(t.Context(), &eks.UpdateNodegroupConfigInput{
+		ClusterName: cluster, NodegroupName: name,
+		ScalingConfig: &types.NodegroupScalingConfig{DesiredSize: aws.Int32(1)},
+	})
+	wantCode(t, err, "ResourceInUseException")
+	deleted := must[*eks.DeleteNodegroupOutput](t)(client.DeleteNodegroup(t.Context(),
+		&eks.DeleteNodegroupInput{ClusterName: cluster, NodegroupName: name})).Nodegroup
+	if deleted.Status != types.NodegroupStatusDeleting || len(p.kubernetes.roles) > 0 {
+		t.Errorf("%s, roles %v", deleted.Status, p.kubernetes.roles)
+	}
+	_, err = client.DescribeNodegroup(t.Context(),
+		&eks.DescribeNodegroupInput{ClusterName: cluster, NodegroupName: name})
+	wantCode(t, err, "ResourceNotFoundException")
+}
+
+func TestANodeGroupKeepsTheVersionOfItsTemplate(t *testing.T) {
+	p := newPlace(t)
+	client := eks.NewFromConfig(configFor(p.url, "us-west-2"))
+	name := aws.String("web")
+	n := must[*types.Nodegroup](t)(nodegroupFrom(t, p, client, *name, mimeUserData))
+	if v := aws.ToString(n.LaunchTemplate.Version); v != "1" {
+		t.Errorf("version %q", v)
+	}
+	if _, _, err := p.region.CreateLaunchTemplateVersion("", *name, "",
+		region.TemplateData{UserData: []byte("#!/bin/bash\n")}); err != nil {
+		t.Fatal(err)
+	}
+	must[region.LaunchTemplate](t)(p.region.SetDefaultVersion("", *name, "2"))
+	scale := func(desired int32, labels *types.UpdateLabelsPayload) {
+		before := instancesOf(p, *name)
+		must[*eks.UpdateNodegroupConfigOutput](t)(client.UpdateNodegroupConfig(t.Context(), &eks.UpdateNodegroupConfigInput{
+			ClusterName: aws.String("nodeless"), NodegroupName: name, Labels: labels,
+			ScalingConfig: &types.NodegroupScalingConfig{MaxSize: aws.Int32(4), DesiredSize: &desired},
+		}))
+		p.clock.Advance(time.Minute)
+		for _, i := range instancesOf(p, *name) {
+			if slices.ContainsFunc(before, func(b region.Instance) bool { return b.ID == i.ID }) {
+				continue
+			}
+			parts := partsOf(t, i.UserData)
+			if !strings.Contains(parts["text/x-shellscript"], "echo own") ||
+				labels != nil && !strings.Contains(parts["application/node.eks.aws"], "team=a") {
+				t.Errorf("%d: parts %q", desired, parts)
+			}
+		}
+		if n := len(instancesOf(p, *name)); n != int(desired) {
+			t.Errorf("%d instances, want %d", n, desired)
+		}
+	}
+	p.clock.Advance(time.Minute)
+	scale(3, nil)
+	scale(4, &types.UpdateLabelsPayload{AddOrUpdateLabels: map[string]string{"team": "a"}})
 }
 
 func TestAClusterHasTenFargateProfilesAndChangesOneAtATime(t *testing.T) {

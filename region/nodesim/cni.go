@@ -125,9 +125,7 @@ func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) 
 	}
 }
 
-// startBuiltInCNI configures the VPC CNI of an EKS Auto Mode node, which is built in and has no DaemonSet. It uses
-// prefixes, unless the kubelet's maximum number of pods is what the interfaces hold in single addresses
-// (ipv4PrefixSize: "32" of the NodeClass).
+// startBuiltInCNI configures the VPC CNI of an EKS Auto Mode node, which has no DaemonSet.
 func (s *Simulator) startBuiltInCNI(m *Instance) {
 	if m.fake || m.Name != m.ID || s.cniOf(m.Name) != cniNone { // Auto Mode's nodes are named after their instances
 		return
@@ -136,10 +134,7 @@ func (s *Simulator) startBuiltInCNI(m *Instance) {
 	if err != nil || !s.setCNI(m, cniRunning, "") {
 		return
 	}
-	single := k.MaxPods < catalog.AutoModeMaxPods && int64(k.MaxPods) == catalog.MaxPods(m.Type, 0, false)
-	c := catalog.DefaultCNI()
-	c.PrefixDelegation = !single
-	s.o.Instances.SetCNI(m.ID, c, k.MaxPods)
+	s.o.Instances.SetCNI(m.ID, catalog.AutoModeCNI(m.Type, int64(k.MaxPods)), k.MaxPods)
 }
 
 // stopCNI records that an aws-node pod has ended.
