@@ -195,7 +195,7 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
 	}
-	if have, ok := c.built[name]; ok && class.ResourceVersion != "" && have.version == c.versionOf(class) {
+	if have, ok := c.built[name]; ok && class.ResourceVersion != "" && have.version == versionOf(c, class) {
 		return have.types, have.assumed, nil
 	}
 	return c.build(name, class)
@@ -209,7 +209,7 @@ type built struct {
 }
 
 // versionOf returns a key that changes whenever the offers of a class may change.
-func (c *Cluster) versionOf(class *ec2v1.EC2NodeClass) string {
+func versionOf(c *Cluster, class *ec2v1.EC2NodeClass) string {
 	return fmt.Sprint(class.UID, "/", class.ResourceVersion, "/", c.State.ReservedENIs())
 }
 
@@ -228,7 +228,7 @@ func (c *Cluster) build(name string, class *ec2v1.EC2NodeClass) ([]model.Instanc
 	if err != nil {
 		return nil, "", plain(err)
 	}
-	b := built{version: c.versionOf(class), types: types}
+	b := built{version: versionOf(c, class), types: types}
 	if guessed {
 		b.assumed = fmt.Sprintf("no controller has resolved %s %q yet: all zones of %s and images for amd64 and arm64 "+
 			"are assumed", cmp.Or(class.Kind, classKind), class.Name, region)

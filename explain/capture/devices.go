@@ -22,7 +22,7 @@ func (c *Cluster) NoDevices() bool {
 }
 
 // ignoreDevices tells the State what NoDevices reports, once everything was read or may be watched.
-func (c *Cluster) ignoreDevices() {
+func ignoreDevices(c *Cluster) {
 	if c.NoDevices() {
 		c.State.IgnoreDevices()
 	}

@@ -117,7 +117,7 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	v.Advance(newest.Sub(time0))
-	c.ignoreDevices()
+	ignoreDevices(c)
 	if len(c.dumped.offers) > 0 {
 		c.catalog = c.dumped
 	}

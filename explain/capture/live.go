@@ -94,7 +94,7 @@ func Read(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 	if err := c.readAll(ctx); err != nil {
 		return nil, err
 	}
-	c.ignoreDevices()
+	ignoreDevices(c)
 	c.offerAll(ctx)
 	return c, nil
 }

@@ -40,7 +40,7 @@ func Open(ctx context.Context, cfg *rest.Config, o Options) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	c.ignoreDevices()
+	ignoreDevices(c)
 	store, err := cache.New(cfg, cache.Options{
 		Scheme: scheme.Scheme, DefaultTransform: cache.TransformStripManagedFields(), ReaderFailOnMissingInformer: true,
 		ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: translate.LeanPod}},

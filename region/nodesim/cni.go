@@ -119,7 +119,7 @@ func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) 
 	joined := s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, pod: pod})
 	s.setCNI(m, cniRunning, string(pod.UID))
 	s.queue.Add("node/" + m.Name)
-	s.enqueuePods(m.Name)
+	s.enqueuePods(m.Name, nil)
 	if joined {
 		s.controller.startFeatures(ctx, m, c)
 	}

@@ -71,7 +71,7 @@ func (s *Simulator) trackFake(name string, played bool) {
 	}
 	s.mu.Unlock()
 	if played && !before {
-		s.enqueuePods(name)
+		s.enqueuePods(name, nil)
 	}
 }
 

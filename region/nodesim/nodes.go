@@ -46,19 +46,13 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	if changed, err := s.controller.offerAddresses(ctx, m, node); changed || err != nil {
 		return err // the watch delivers a change
 	}
-	if conditions.NodeReady(node) {
-		for _, p := range s.Pods(name) {
-			if markedNotReady(p) {
-				s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
-			}
-		}
-		return nil
-	}
-	if reportedUnhealthy(node) {
-		return nil
-	}
 	now := metav1.NewTime(s.o.Clock.Now())
 	switch {
+	case conditions.NodeReady(node):
+		s.enqueuePods(name, markedNotReady)
+		return nil
+	case reportedUnhealthy(node):
+		return nil
 	case awaitsAdoption(node, now.Time):
 		s.requeueAfter("node/"+name, adoptionTime) // the watch delivers the adoption
 		return nil
@@ -66,13 +60,7 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 		s.requeueAfter("node/"+name, addressRetry) // startCNI queues the node, but a user may delete the DaemonSet
 		return nil
 	}
-	was := conditions.OfNode(node, corev1.NodeReady)
-	node = node.DeepCopy()
-	node.Status.Conditions = kubeletConditions(now, true)
-	// kube-controller-manager notices the change only if the heartbeat, in whole seconds, is another one
-	if c := conditions.OfNode(node, corev1.NodeReady); was != nil && now.Sub(was.LastHeartbeatTime.Time) < time.Second {
-		c.LastHeartbeatTime = metav1.NewTime(was.LastHeartbeatTime.Add(time.Second))
-	}
+	node = readyNode(node, now)
 	_, err = s.client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil // the watch delivers the newer version
@@ -81,6 +69,18 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 		s.event(name, nodeReference(name), corev1.EventTypeNormal, reasonNodeReady, messageStatus, name, reasonNodeReady)
 	}
 	return err
+}
+
+// readyNode returns a copy of a Node that its kubelet reports as ready. Its heartbeat, in whole seconds, is another one
+// than before: otherwise kube-controller-manager would not notice the change.
+func readyNode(node *corev1.Node, now metav1.Time) *corev1.Node {
+	was := conditions.OfNode(node, corev1.NodeReady)
+	node = node.DeepCopy()
+	node.Status.Conditions = kubeletConditions(now, true)
+	if c := conditions.OfNode(node, corev1.NodeReady); was != nil && now.Sub(was.LastHeartbeatTime.Time) < time.Second {
+		c.LastHeartbeatTime = metav1.NewTime(was.LastHeartbeatTime.Add(time.Second))
+	}
+	return node
 }
 
 func (s *Simulator) register(ctx context.Context, m *Instance) error {

@@ -54,11 +54,7 @@ func (s *Simulator) reconcilePod(ctx context.Context, key string) error {
 		case isCNI(pod):
 			s.startCNI(ctx, pod, m) // also when the simulator has just started
 		case isDaemon(pod, proxyApp):
-			for _, p := range s.Pods(m.Name) {
-				if isCNI(p) && p.Status.Phase == corev1.PodPending {
-					s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
-				}
-			}
+			s.enqueuePods(m.Name, func(p *corev1.Pod) bool { return isCNI(p) && p.Status.Phase == corev1.PodPending })
 		}
 		if done, err := s.updateReady(ctx, pod); done {
 			return err

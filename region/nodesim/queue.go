@@ -56,14 +56,16 @@ func (s *Simulator) apply(e Event) {
 		s.queue.Add("node/" + name)
 	}
 	if e.Kind == Booted {
-		s.enqueuePods(name)
+		s.enqueuePods(name, nil)
 	}
 }
 
-// enqueuePods queues every pod of a node.
-func (s *Simulator) enqueuePods(node string) {
+// enqueuePods queues the pods of a node that a condition selects, nil = all.
+func (s *Simulator) enqueuePods(node string, which func(*corev1.Pod) bool) {
 	for _, p := range s.Pods(node) {
-		s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
+		if which == nil || which(p) {
+			s.queue.Add("pod/" + p.Namespace + "/" + p.Name)
+		}
 	}
 }
 
