@@ -85,9 +85,9 @@ func TestAutoMode(t *testing.T) {
 	running(t, s.Client, small)
 
 	pool := objectOf(t, s, "general-purpose", &karpv1.NodePool{})
-	generation := pool.Generation
+	before, generation := pool.DeepCopy(), pool.Generation
 	pool.Spec.Limits = karpv1.Limits(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")})
-	if err := s.Client.Update(ctx, pool); err != nil {
+	if err := s.Client.Patch(ctx, pool, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	planetest.Eventually(t, "the edit is reverted", func(context.Context) error {

@@ -2,11 +2,13 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,10 +51,17 @@ func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
 			o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, identity
 		})
 	}
-	first := as("first")
-	<-first.Leads
 	web := deployment(namespace, "web", 2)
 	create(t, s.Client, web)
+	planetest.Eventually(t, "both pods wait: they are launched for at once", func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := s.Client.List(ctx, &pods, client.InNamespace(namespace)); err != nil || len(pods.Items) != 2 {
+			return errors.Join(err, fmt.Errorf("%d pods", len(pods.Items)))
+		}
+		return nil
+	})
+	first := as("first")
+	<-first.Leads
 	running(t, s.Client, web)
 	first.Stop() // it writes its last records
 	records, err := read(context.Background())

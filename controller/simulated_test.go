@@ -155,6 +155,9 @@ func TestTheSimulatorDecidesAsTheController(t *testing.T) {
 		create(t, s.Client, d)
 		all = append(all, d)
 	}
+	marker := deployment(planetest.Namespace(t, s.Plane), "marker", 1)
+	marker.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test.nodeless.sh/never"}}
+	create(t, s.Client, marker)
 	planetest.Eventually(t, "all pods wait", func(ctx context.Context) error {
 		var pods corev1.PodList
 		if err := s.Client.List(ctx, &pods, client.InNamespace(namespace)); err != nil || len(pods.Items) != 40 {
@@ -175,7 +178,7 @@ func TestTheSimulatorDecidesAsTheController(t *testing.T) {
 	real.forget()
 
 	for i, d := range all {
-		scaleShop(t, s, d, shopPods[i].after, shopPods[i].onOne)
+		scaleShop(t, s, d, marker, shopPods[i].after, shopPods[i].onOne)
 	}
 	planetest.Eventually(t, "the controller sees which pods are left", func(context.Context) error {
 		if n := real.pods(); n != 16 {
@@ -241,7 +244,7 @@ func openShop(t *testing.T, s *stacktest.Stack) {
 }
 
 // scaleShop scales a Deployment down so that onOne pods are left on each of its nodes.
-func scaleShop(t *testing.T, s *stacktest.Stack, d *appsv1.Deployment, after, onOne int32) {
+func scaleShop(t *testing.T, s *stacktest.Stack, d, marker *appsv1.Deployment, after, onOne int32) {
 	t.Helper()
 	ctx := context.Background()
 	var pods corev1.PodList
@@ -260,6 +263,19 @@ func scaleShop(t *testing.T, s *stacktest.Stack, d *appsv1.Deployment, after, on
 			}
 		}
 	}
+	// The ReplicaSet controller has seen these changes once it replaces a pod that is deleted after them.
+	last := podOf(t, s, marker)
+	if err := s.Client.Delete(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: marker.Namespace, Name: last},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "the marker has another pod", func(context.Context) error {
+		if podOf(t, s, marker) == last {
+			return errors.New(last + " is there")
+		}
+		return nil
+	})
 	planetest.Eventually(t, d.Name+" is scaled down", func(ctx context.Context) error {
 		before := d.DeepCopy()
 		d.Spec.Replicas = &after

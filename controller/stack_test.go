@@ -12,8 +12,10 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -79,6 +81,9 @@ func TestTheRolesAreEnough(t *testing.T) {
 		create(t, s.Client, o)
 		t.Cleanup(func() { _ = s.Client.Delete(context.Background(), o) })
 	}
+	for _, o := range rbac.Objects(namespace, controller.DefaultLease) {
+		granted(t, s, namespace, o)
+	}
 	var log buffer
 	r := s.Controller(t, func(o *controller.Options) {
 		o.REST = rest.CopyConfig(o.REST)
@@ -121,6 +126,39 @@ func TestTheRolesAreEnough(t *testing.T) {
 	if !strings.Contains(reasons(events), "Nominated") || !strings.Contains(reasons(events), "Evicted") {
 		t.Errorf("events tell of %s; want Nominated and Evicted", reasons(events))
 	}
+}
+
+// granted waits until the API server's authorizer knows a role of the controller by the role's last rule. Other
+// objects are ignored.
+func granted(t *testing.T, s *stacktest.Stack, namespace string, role client.Object) {
+	t.Helper()
+	var rules []rbacv1.PolicyRule
+	switch r := role.(type) {
+	case *rbacv1.ClusterRole:
+		rules = r.Rules
+	case *rbacv1.Role:
+		rules = r.Rules
+	default:
+		return
+	}
+	last := rules[len(rules)-1]
+	asked := authorizationv1.ResourceAttributes{
+		Namespace: role.GetNamespace(), Verb: last.Verbs[0], Group: last.APIGroups[0], Resource: last.Resources[0],
+	}
+	if len(last.ResourceNames) > 0 {
+		asked.Name = last.ResourceNames[0]
+	}
+	planetest.Eventually(t, fmt.Sprintf("the API server knows role %s/%s", role.GetNamespace(), role.GetName()),
+		func(ctx context.Context) error {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + namespace + ":" + rbac.Name, ResourceAttributes: &asked,
+			}}
+			err := s.Client.Create(ctx, review)
+			if err == nil && !review.Status.Allowed {
+				err = errors.New(review.Status.Reason)
+			}
+			return err
+		})
 }
 
 // evictAll deletes every claim while pods run on its node, so that every node is replaced.

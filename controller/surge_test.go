@@ -44,6 +44,9 @@ func TestTheOnlyPodOfADeploymentIsFollowedBeforeItGoes(t *testing.T) {
 		create(t, s.Client, o)
 		t.Cleanup(func() { _ = s.Client.Delete(context.Background(), o) })
 	}
+	for _, o := range rbac.Objects(namespace, controller.DefaultLease) {
+		granted(t, s, namespace, o)
+	}
 	r := s.Controller(t, func(o *controller.Options) {
 		o.REST = rest.CopyConfig(o.REST)
 		o.REST.Impersonate = rest.ImpersonationConfig{
@@ -68,6 +71,7 @@ func TestTheOnlyPodOfADeploymentIsFollowedBeforeItGoes(t *testing.T) {
 		if err := s.Client.Update(context.Background(), o); err != nil {
 			t.Fatal(err)
 		}
+		granted(t, s, namespace, o)
 	}
 	only := podOf(t, s, db)
 	evictAll(t, s)

@@ -321,7 +321,7 @@ func (s *nodegroups) build(n *Nodegroup) error {
 	if err != nil {
 		e := err.(*APIError) //nolint:errorlint,forcetypeassert // the region's own errors are not wrapped
 		n.TemplateID, n.Group, n.Invalid = "", "", e.Message
-		return nil
+		return nil //nolint:nilerr // the node group says it
 	}
 	t.Versions = []TemplateData{data}
 	s.templates.replace(*t)

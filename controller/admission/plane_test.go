@@ -371,7 +371,9 @@ func TestProfilesAndTheLogRouterAreJudged(t *testing.T) {
 // the profile yet.
 func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 	w := start(t)
-	namespace := planetest.Namespace(t, planetest.Start(t))
+	namespace, another := planetest.Namespace(t, planetest.Start(t)), planetest.Namespace(t, planetest.Start(t))
+	w.setProfiles(profile("known", another))
+	eventually(t, w, another, ofProfile("known")) // the API server calls this webhook
 	eventually(t, w, namespace, ofProfile(""))
 	p := profile("new", namespace)
 	if err := w.Create(context.Background(), p); err != nil {

@@ -2,6 +2,7 @@ package buffers_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -60,7 +62,7 @@ func (r *region) Launch(ctx context.Context, req cloud.LaunchRequest) (cloud.Lau
 	return cloud.LaunchResult{Instance: m}, r.boot(ctx, &m, req.Labels)
 }
 
-// boot registers the instance's Node as a kubelet would.
+// boot registers the instance's Node as a kubelet would. The Node becomes ready once the controller has registered it.
 func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]string) error {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -77,6 +79,22 @@ func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]
 	if err := r.api.Create(ctx, node); err != nil {
 		return client.IgnoreAlreadyExists(err)
 	}
+	go r.ready(node.Name)
+	return nil
+}
+
+// ready makes a Node ready when it no longer has the taint of Nodes that are not registered.
+func (r *region) ready(name string) {
+	node := &corev1.Node{}
+	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			err := r.api.Get(ctx, client.ObjectKey{Name: name}, node)
+			return err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+				return t.MatchTaint(&karpv1.UnregisteredNoExecuteTaint)
+			}), client.IgnoreNotFound(err)
+		}); err != nil {
+		return // the story waits for its machines in vain
+	}
 	room := corev1.ResourceList{
 		"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"),
 		"pods": resource.MustParse("29"),
@@ -88,7 +106,7 @@ func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
 		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
 	}}
-	return r.api.Status().Patch(ctx, node, client.MergeFrom(before))
+	_ = r.api.Status().Patch(context.Background(), node, client.MergeFrom(before))
 }
 
 func (r *region) Terminate(_ context.Context, id string) error {

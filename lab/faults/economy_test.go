@@ -149,7 +149,7 @@ func TestALaunchTakesFewCalls(t *testing.T) {
 		atMost(t, 0, "pods/", api)
 		atMost(t, 5*nodes, "nodeclaims/*/status", api)
 		atMost(t, 2*nodes, "patch api/v1/nodes/", api)
-		atMost(t, 20, "events", api)
+		atMost(t, 4*nodes, "events", api)
 
 		// Two kinds of pods wait at once: pods are nominated to nodes.
 		_, api = e.step(t, app("small", 20, "900m"), app("large", 5, "3500m"))

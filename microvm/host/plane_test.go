@@ -89,6 +89,16 @@ func newTrial(t *testing.T) *trial {
 		t.Fatal(err)
 	}
 	tr := &trial{dir: t.TempDir(), plane: p, kube: kube, namespace: planetest.Namespace(t, p)}
+	// Its pods are bound to a Node of this name: pods of a Node that does not exist are collected.
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: tr.namespace}}
+	if _, err := kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := kube.CoreV1().Nodes().Delete(context.Background(), node.Name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "hello"), []byte("hello"), 0o755); err != nil {
 		t.Fatal(err)
@@ -142,7 +152,7 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
-			NodeName:   "bound", // objects for the service account are read once the pod is bound
+			NodeName:   tr.namespace, // objects for the service account are read once the pod is bound
 			Containers: []corev1.Container{c},
 		},
 	}, metav1.CreateOptions{})

@@ -56,9 +56,8 @@ func TestVMFailures(t *testing.T) {
 		}},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			h := open(t, Config{HangLimit: fault.limit})
-			vm := run(t, h, workload(fault.name, wire.Pod{HostPID: true, Containers: []wire.Container{privileged}}))
-			await(t, vm, "running", isRunning)
+			vm := running(t, Config{Driver: driver(t), HangLimit: fault.limit},
+				workload(fault.name, wire.Pod{HostPID: true, Containers: []wire.Container{privileged}}))
 			go fault.strike(vm)
 			s := await(t, vm, "the end", ended)
 			exit := s.Pod.Containers[0].Exit
@@ -69,6 +68,35 @@ func TestVMFailures(t *testing.T) {
 			vm.Remove()
 		})
 	}
+}
+
+// running returns a VM that runs. A HangLimit applies only then, not while the VM starts: the host that has it adopts
+// the VM from another one.
+func running(t *testing.T, c Config, w Workload) *VM {
+	t.Helper()
+	if c.HangLimit == 0 {
+		vm := run(t, open(t, c), w)
+		await(t, vm, "running", isRunning)
+		return vm
+	}
+	c.Dir = t.TempDir()
+	starts, err := Open(Config{Driver: c.Driver, Dir: c.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, run(t, starts, w), "running", isRunning)
+	if err := starts.Close(); err != nil {
+		t.Fatal(err)
+	}
+	vm, err := open(t, c).VM(w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, vm, "adopted", isRunning)
+	if code, err := vm.Exec(within(t), "main", []string{"true"}, false, Streams{}); code != 0 || err != nil {
+		t.Fatal(code, err)
+	}
+	return vm
 }
 
 // endless is an input without end. It calls then once, after a number of bytes.

@@ -23,12 +23,11 @@ func TestNamespaceFailures(t *testing.T) {
 		{"killed", "the virtual machine ended", 0, unix.SIGKILL},
 		{"hung", "taken for hung", 5 * time.Second, unix.SIGSTOP},
 	} {
-		h := open(t, Config{Driver: namespaces(t), HangLimit: fault.limit})
+		c := Config{Driver: namespaces(t), HangLimit: fault.limit}
 		w := workload(fault.name,
 			wire.Pod{Containers: []wire.Container{container("main", "sleep 4712 & while :; do sleep 1; done")}})
 		w.ScratchBytes = 64 << 20
-		vm := run(t, h, w)
-		await(t, vm, "running", isRunning)
+		vm := running(t, c, w)
 		if err := unix.Kill(vm.process.PID(), fault.signal); err != nil {
 			t.Fatal(err)
 		}

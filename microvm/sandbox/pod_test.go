@@ -190,7 +190,6 @@ func forwarded(t *testing.T, vm *VM) string {
 func TestContainerLifecycles(t *testing.T) { withEachDriver(t, containersLives) }
 
 func containersLives(t *testing.T, d vmm.Driver) {
-	h := open(t, Config{Driver: d})
 	soon := func(a wire.Action, failures int) *wire.Probe {
 		return &wire.Probe{
 			Action: a, Period: 100 * time.Millisecond, Timeout: 30 * time.Second, SuccessThreshold: 1,
@@ -200,31 +199,24 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	sidecar := container("sidecar", "trap 'echo sidecar ends; exit 0' TERM; echo sidecar up; while :; do sleep 0.1; done")
 	sidecar.Kind = wire.KindSidecar
 	crash := container("crash", "echo run; exit 5")
-	sick := container("sick", "trap 'exit 7' TERM; touch /trapped; while :; do sleep 0.1; done")
-	// Each probe leaves a process behind that keeps its output open.
-	sick.LivenessProbe = soon(wire.Action{Exec: []string{"sh", "-c", "sleep 4713 & echo sick; [ ! -e /trapped ]"}}, 2)
+	// It is sick in its first run only: the pod is stopped when the second one has set its trap.
+	sick := container("sick",
+		"trap 'exit 7' TERM; echo trapped; mkdir /once/sick 2>/dev/null && touch /sick; while :; do sleep 0.1; done")
+	sick.Mounts = []wire.Mount{{Volume: "once", Path: "/once"}}
+	// Each probe that fails leaves a process behind that keeps its output open.
+	sick.LivenessProbe = soon(wire.Action{
+		Exec: []string{"sh", "-c", "[ ! -e /sick ] || { sleep 4713 & echo sick; exit 1; }"},
+	}, 2)
 	hungry := container("hungry", "x=$(dd if=/dev/zero bs=1M count=24 | tr '\\0' 'x'); echo ${#x}")
 	hungry.MemoryBytes = 16 << 20
-	hook := container("hook", "while :; do sleep 0.1; done")
-	hook.PostStart = &wire.Action{Exec: []string{"false"}}
-	grace := 5 * time.Second // for a shell that has not set its trap yet, under emulation
-	if inNamespaces(d) {
-		grace = time.Second
-	}
-	vm := run(t, h, workload("lives", wire.Pod{
-		Containers: []wire.Container{sidecar, crash, sick, hungry, hook}, RestartPolicy: wire.RestartOnFailure,
-		GracePeriod: grace,
+	vm := run(t, open(t, Config{Driver: d}), workload("lives", wire.Pod{
+		Containers: []wire.Container{sidecar, crash, sick, hungry}, Volumes: []wire.Volume{{Name: "once"}},
+		RestartPolicy: wire.RestartOnFailure, GracePeriod: patience, // their traps end them long before
 	}))
-	restarted := func(s Status, i int) *wire.Exit {
-		if len(s.Pod.Containers) <= i || s.Pod.Containers[i].Restarts == 0 {
-			return nil
-		}
-		return s.Pod.Containers[i].LastExit
-	}
 	s := await(t, vm, "all have been restarted", func(s Status) bool {
-		return restarted(s, 1) != nil && restarted(s, 2) != nil && restarted(s, 3) != nil && restarted(s, 4) != nil
+		return restarted(s, 1) != nil && restarted(s, 2) != nil && restarted(s, 3) != nil
 	})
-	for i, want := range map[int]string{1: "5 Error", 2: "7 Error", 3: "137 OOMKilled", 4: "137 Error"} {
+	for i, want := range map[int]string{1: "5 Error", 2: "7 Error", 3: "137 OOMKilled"} {
 		if e := restarted(s, i); fmt.Sprint(e.Code, " ", e.Reason) != want {
 			t.Errorf("%s ended with %d %s, want %s", s.Pod.Containers[i].Name, e.Code, e.Reason, want)
 		}
@@ -232,15 +224,8 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	await(t, vm, "the crashing one waits", func(s Status) bool {
 		return s.Pod.Containers[1].Reason == "CrashLoopBackOff" && strings.HasPrefix(s.Pod.Containers[1].Message, "back-off ")
 	})
-	said := map[string]bool{}
-	for _, e := range vm.TakeEvents() {
-		said[e.Container+" "+e.Reason] = true
-	}
-	for _, want := range []string{"crash BackOff", "sick Unhealthy", "sick Killing", "hook FailedPostStartHook"} {
-		if !said[want] {
-			t.Errorf("no event %q among %v", want, said)
-		}
-	}
+	recorded(t, vm, "crash BackOff", "sick Unhealthy", "sick Killing")
+	awaitLog(t, vm, "sick", "trapped")
 	if err := vm.Stop(within(t), -1); err != nil {
 		t.Fatal(err)
 	}
@@ -250,6 +235,44 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	if got := log(t, vm, logOptions{Container: "crash", Previous: true}); got != "run\n" {
 		t.Errorf("the crashed run before the last logged %q", got)
 	}
+}
+
+// restarted returns how the last run of a container ended, nil if it was not restarted.
+func restarted(s Status, i int) *wire.Exit {
+	if len(s.Pod.Containers) <= i || s.Pod.Containers[i].Restarts == 0 {
+		return nil
+	}
+	return s.Pod.Containers[i].LastExit
+}
+
+// recorded checks that there were events, each given as container and reason.
+func recorded(t *testing.T, vm *VM, wants ...string) {
+	t.Helper()
+	said := map[string]bool{}
+	for _, e := range vm.TakeEvents() {
+		said[e.Container+" "+e.Reason] = true
+	}
+	for _, want := range wants {
+		if !said[want] {
+			t.Errorf("no event %q among %v", want, said)
+		}
+	}
+}
+
+// A container whose postStart hook fails is restarted; one that ignores signals is killed after its grace period.
+func TestPostStartHookFails(t *testing.T) { withEachDriver(t, aPostStartHookFails) }
+
+func aPostStartHookFails(t *testing.T, d vmm.Driver) {
+	hook := container("hook", "while :; do sleep 0.1; done")
+	hook.PostStart = &wire.Action{Exec: []string{"false"}}
+	vm := run(t, open(t, Config{Driver: d}), workload("hooked", wire.Pod{
+		Containers: []wire.Container{hook}, RestartPolicy: wire.RestartOnFailure, GracePeriod: time.Second,
+	}))
+	s := await(t, vm, "it has been restarted", func(s Status) bool { return restarted(s, 0) != nil })
+	if e := restarted(s, 0); e.Code != 137 || e.Reason != "Error" {
+		t.Errorf("it ended with %d %s, want 137 Error", e.Code, e.Reason)
+	}
+	recorded(t, vm, "hook FailedPostStartHook")
 }
 
 // A second stop shortens the grace period of the first: the guest kills the containers, and says how they ended.

@@ -62,9 +62,11 @@ func TestAnotherProcessTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	node := w.nodeOf(t, stays)
+	ready := node.DeepCopy()
 	conditions.OfNode(node, corev1.NodeReady).Status = corev1.ConditionUnknown
 	conditions.OfNode(node, corev1.NodeReady).Reason = "HostLost"
-	if err := w.Client.Status().Update(t.Context(), node); err != nil { // the first process ended before the host was back
+	// The first process ended before the host was back.
+	if err := w.Client.Status().Patch(t.Context(), node, client.StrategicMergeFrom(ready)); err != nil {
 		t.Fatal(err)
 	}
 	starts := h.starts

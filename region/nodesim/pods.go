@@ -149,8 +149,7 @@ func markedNotReady(pod *corev1.Pod) bool {
 // ready again; done reports whether it attempted a write.
 func (s *Simulator) updateReady(ctx context.Context, pod *corev1.Pod) (done bool, err error) {
 	if len(pod.Spec.ReadinessGates) == 0 {
-		node, err := s.nodes.Get(pod.Spec.NodeName)
-		if err != nil || !conditions.NodeReady(node) || !markedNotReady(pod) {
+		if node, _ := s.nodes.Get(pod.Spec.NodeName); node == nil || !conditions.NodeReady(node) || !markedNotReady(pod) {
 			return false, nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	authn "k8s.io/api/authentication/v1"
+	authz "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -132,7 +133,27 @@ func (s *story) everywhere(who rbacv1.Subject, rules ...rbacv1.PolicyRule) *rbac
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 	}
 	s.create(b)
+	s.granted(who, "", rules[len(rules)-1])
 	return b
+}
+
+// granted waits until the API server's authorizer knows a role by one of its rules. If namespace is "", it is a
+// cluster role.
+func (s *story) granted(who rbacv1.Subject, namespace string, rule rbacv1.PolicyRule) {
+	s.Helper()
+	planetest.Eventually(s, "the API server knows the role of "+who.Name, func(ctx context.Context) error {
+		review, err := s.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx,
+			&authz.SubjectAccessReview{Spec: authz.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + who.Namespace + ":" + who.Name,
+				ResourceAttributes: &authz.ResourceAttributes{
+					Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+				},
+			}}, metav1.CreateOptions{})
+		if err == nil && !review.Status.Allowed {
+			err = errors.New(review.Status.Reason)
+		}
+		return err
+	})
 }
 
 func (s *story) client() *http.Client {
@@ -166,8 +187,8 @@ func (s *story) get(path, token string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// becomes waits until a request is answered with a status: the API server's authorizer learns of roles with a delay,
-// and the page caches its answers for half a minute.
+// becomes waits until a request is answered with a status: the API server's authorizer learns of roles that are
+// deleted with a delay, and the page caches its answers for half a minute.
 func (s *story) becomes(status int, path, token string) (text string) {
 	s.Helper()
 	planetest.Eventually(s, fmt.Sprintf("%s is answered with %d", path, status), func(context.Context) error {
@@ -256,14 +277,15 @@ func TestAViewerSeesEverythingUntilTheyMayNotAnyMore(t *testing.T) {
 func TestWhoMaySeeOneNamespaceSeesItsPodsAlone(t *testing.T) {
 	s := tell(t)
 	who, token := s.account("tenant")
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}
 	s.create(&rbacv1.Role{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"}, Rules: []rbacv1.PolicyRule{rule},
 	})
 	s.create(&rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.mine, Name: "tenant"}, Subjects: []rbacv1.Subject{who},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
 	})
+	s.granted(who, s.mine, rule)
 	pods := s.becomes(http.StatusOK, "/api/pods?node="+viewtest.NodeName(0), token)
 	_, lite := s.get("/lite", token)
 	_, found := s.get("/api/find?q=pod-of", token)
