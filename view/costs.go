@@ -12,6 +12,7 @@ import (
 type Cost struct {
 	Of       Object // a workload, or a namespace alone; zero = what no pod requests
 	Pods     int
+	Unpriced int   // of its pods, those on nodes of unknown price
 	Price    int64 // millionths of a dollar an hour
 	Requests Amounts
 }
@@ -71,6 +72,9 @@ func (of Division) Costs(m *Model) []Cost {
 			}
 			prices[part.Of] += part.Share * float64(x.price())
 			c.Pods += len(part.Pods)
+			if x.price() == 0 {
+				c.Unpriced += len(part.Pods)
+			}
 			c.Requests.add(&part.Requests, +1)
 		}
 	}

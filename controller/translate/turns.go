@@ -61,14 +61,12 @@ func TurnsOf(np *karpv1.NodePool, now time.Time, within time.Duration) Turns {
 	return out
 }
 
-// maxSpans limits the number of spans returned for one budget or window.
-const maxSpans = 200
-
-// spansOf returns when at least one of the schedules is in force, from now on within the given duration.
+// spansOf returns when at least one of the schedules is in force, from now on within the given duration. There is at
+// most one span in two minutes, the unit of schedules and durations being a minute.
 func spansOf(of []schedule, zone *time.Location, now time.Time, within time.Duration) []Span {
 	var out []Span
 	end := now.Add(within)
-	for at := now; at.Before(end) && len(out) < maxSpans; {
+	for at := now; at.Before(end); {
 		in, until := inWindows(of, wall(at, zone))
 		next := instant(until, zone, at)
 		if until.IsZero() || next.After(end) {

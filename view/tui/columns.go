@@ -151,15 +151,40 @@ func use[R any](i int, name string, rank int, amounts func(r *R) (requests, allo
 	}
 }
 
-// price formats a price per hour or, if monthly is set, per month.
+// unknown stands for a price that is not known.
+const unknown = "unknown"
+
+// price formats a price that is unknown if it is 0.
 func (s *scene) price(micros int64) string {
-	switch {
-	case micros == 0 || s.unpriced:
-		return "-"
-	case s.monthly:
+	if micros == 0 {
+		return s.language.Say(unknown)
+	}
+	return s.dollars(micros)
+}
+
+// dollars formats a price per hour or, if monthly is set, per month.
+func (s *scene) dollars(micros int64) string {
+	if s.monthly {
 		return view.PerMonth(micros)
 	}
 	return view.PerHour(micros)
+}
+
+// rate formats a price with its unit, for a sentence.
+func (s *scene) rate(micros int64) string {
+	if micros == 0 || s.unpriced {
+		return "price not known"
+	}
+	return s.dollars(micros) + map[bool]string{false: "/h", true: "/month"}[s.monthly]
+}
+
+// priceColumn returns the column of prices, or none if no price is known.
+func priceColumn[R any](s *scene, known bool, least, rank int, sort string, text func(s *scene, r *R) string,
+) []column[R] {
+	if s.unpriced || !known {
+		return nil
+	}
+	return []column[R]{{title: s.priceTitle(), min: least, rank: rank, right: true, sort: sort, text: text}}
 }
 
 func (s *scene) priceTitle() string {

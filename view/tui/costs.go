@@ -9,18 +9,18 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// costColumns returns the columns of the costs of namespaces or workloads.
-func costColumns(s *scene, group string) []column[view.Cost] {
+// costColumns returns the columns of the costs of namespaces or workloads; priced is whether one is known.
+func costColumns(s *scene, group string, priced bool) []column[view.Cost] {
 	out := []column[view.Cost]{{
 		title: strings.ToUpper(cmp.Or(group, view.GroupNamespace)), min: 20, fair: 32, max: 70, rank: 0, sort: view.SortName,
 		text: func(s *scene, r *view.Cost) string { return cmp.Or(r.Name(), s.language.Say(unrequested)) },
 	}}
-	if !s.unpriced {
-		out = append(out, column[view.Cost]{
-			title: s.priceTitle(), min: 9, rank: 1, right: true, sort: view.SortPrice,
-			text: func(s *scene, r *view.Cost) string { return s.price(r.Price) },
-		})
-	}
+	out = append(out, priceColumn(s, priced, 9, 1, view.SortPrice, func(s *scene, r *view.Cost) string {
+		if r.Unpriced == 0 {
+			return s.dollars(r.Price)
+		}
+		return s.price(r.Price)
+	})...)
 	out = append(out, column[view.Cost]{
 		title: "PODS", min: 5, fair: 6, rank: 2, right: true, sort: view.SortPods,
 		text: func(_ *scene, r *view.Cost) string { return strconv.Itoa(r.Pods) },
@@ -51,7 +51,11 @@ func (f *frame) aboutCost(key string) []string {
 			continue
 		}
 		out = []string{key}
-		if !f.s.unpriced {
+		switch {
+		case f.s.unpriced:
+		case r.Price == 0 && r.Unpriced > 0:
+			out = append(out, "cost    "+unknown)
+		default:
 			out = append(out, "cost    "+view.PerHour(r.Price)+"/h, "+view.PerMonth(r.Price)+"/month")
 		}
 		out = append(out, fmt.Sprintf("pods    %d", r.Pods))

@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -164,7 +165,8 @@ func (f *frame) table() {
 	case Nodes:
 		page := f.a.o.Model.Nodes(f.a.query(f.a.rows()))
 		f.tabs(page.Of, page.Shown)
-		columns := place(nodeColumns(f.s, f.a.o.Labels), f.a.width, f.a.scrolled)
+		priced := slices.ContainsFunc(page.Rows, func(l view.Line) bool { return l.Row.Price > 0 })
+		columns := place(nodeColumns(f.s, f.a.o.Labels, priced), f.a.width, f.a.scrolled)
 		body(f, columns, page, func(l *view.Line) *view.NodeRow {
 			if l.Head != nil {
 				return nil
@@ -174,7 +176,8 @@ func (f *frame) table() {
 	case Pools:
 		page := f.a.o.Model.Pools(f.s.now, f.a.query(f.a.rows()))
 		f.tabs(page.Of, page.Shown)
-		body(f, place(poolColumns(f.s), f.a.width, f.a.scrolled), page, itself, "no pools")
+		priced := slices.ContainsFunc(page.Rows, func(r view.PoolRow) bool { return r.Price > 0 })
+		body(f, place(poolColumns(f.s, priced), f.a.width, f.a.scrolled), page, itself, "no pools")
 	case Pending:
 		page := f.a.o.Model.Waiting(f.a.query(f.a.rows()))
 		f.tabs(page.Of, page.Shown)
@@ -192,7 +195,8 @@ func (f *frame) table() {
 		q := f.a.query(f.a.rows())
 		page := division(q.Group).Page(f.a.o.Model, q)
 		f.tabs(page.Of, page.Shown)
-		body(f, place(costColumns(f.s, q.Group), f.a.width, f.a.scrolled), page, itself, "no costs")
+		priced := slices.ContainsFunc(page.Rows, func(c view.Cost) bool { return c.Price > 0 })
+		body(f, place(costColumns(f.s, q.Group, priced), f.a.width, f.a.scrolled), page, itself, "no costs")
 	case pods:
 		page := f.a.o.Model.PodsOf(f.a.node, f.a.query(f.a.rows()-1))
 		f.tabs(page.Of, page.Shown)
@@ -209,7 +213,7 @@ func (f *frame) nodeLine() {
 	if r, ok := f.a.o.Model.Node(f.a.node); ok {
 		parts := []string{statusText(f.s, &r), cmp.Or(r.Type, "-"), cmp.Or(r.CapacityType, "-"), cmp.Or(r.Zone, "-")}
 		if !f.s.unpriced {
-			parts = append(parts, f.s.price(r.Price)+"/h")
+			parts = append(parts, f.s.rate(r.Price))
 		}
 		text = strings.Join(append(parts, r.Why...), " · ")
 	}
@@ -256,7 +260,7 @@ func (f *frame) groupLine(l *view.Line, chosen bool) {
 		parts = append(parts, name+" "+view.Percent(view.Share(l.Head.Requests[i], l.Head.Allocatable[i])))
 	}
 	if !f.s.unpriced && l.Head.Price > 0 {
-		parts = append(parts, f.s.price(l.Head.Price)+map[bool]string{false: "/h", true: "/month"}[f.s.monthly])
+		parts = append(parts, f.s.rate(l.Head.Price))
 	}
 	text, n := fit(strings.Join(parts, " · ")+" ", f.a.width)
 	f.in(bold, func() { f.WriteString(text + repeat("─", f.a.width-n)) })

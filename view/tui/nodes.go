@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// nodeColumns returns the columns of nodes.
-func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
+// nodeColumns returns the columns of nodes; priced is whether the price of one is known.
+func nodeColumns(s *scene, labels []string, priced bool) []column[view.NodeRow] {
 	out := []column[view.NodeRow]{
 		{
 			title: "NODE", min: 15, fair: 24, max: 44, rank: 0, sort: view.FieldNode, keepBeginning: true,
@@ -38,15 +38,13 @@ func nodeColumns(s *scene, labels []string) []column[view.NodeRow] {
 		out = append(out, use(i, name, rank,
 			func(r *view.NodeRow) (*view.Amounts, *view.Amounts) { return &r.Requests, &r.Allocatable }))
 	}
+	out = append(out, column[view.NodeRow]{
+		title: "PODS", min: 4, fair: 5, rank: 5, right: true, sort: view.SortPods,
+		text: func(_ *scene, r *view.NodeRow) string { return strconv.Itoa(r.Pods) },
+	})
+	out = append(out, priceColumn(s, priced, 8, 3, view.SortPrice,
+		func(s *scene, r *view.NodeRow) string { return s.price(r.Price) })...)
 	out = append(out, []column[view.NodeRow]{
-		{
-			title: "PODS", min: 4, fair: 5, rank: 5, right: true, sort: view.SortPods,
-			text: func(_ *scene, r *view.NodeRow) string { return strconv.Itoa(r.Pods) },
-		},
-		{
-			title: s.priceTitle(), min: 8, rank: 3, right: true, sort: view.SortPrice,
-			text: func(s *scene, r *view.NodeRow) string { return s.price(r.Price) },
-		},
 		{
 			title: "AGE", min: 5, fair: 6, rank: 7, right: true, sort: view.SortAge,
 			text: func(s *scene, r *view.NodeRow) string { return view.Age(s.now, r.Created) },

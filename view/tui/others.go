@@ -9,8 +9,8 @@ import (
 	"github.com/nodeless/nodeless/view"
 )
 
-// poolColumns returns the columns of NodePools.
-func poolColumns(s *scene) []column[view.PoolRow] {
+// poolColumns returns the columns of NodePools; priced is whether the price of one is known.
+func poolColumns(s *scene, priced bool) []column[view.PoolRow] {
 	out := []column[view.PoolRow]{
 		{
 			title: "POOL", min: 14, fair: 22, max: 32, rank: 0,
@@ -25,11 +25,13 @@ func poolColumns(s *scene) []column[view.PoolRow] {
 		out = append(out, use(i, name, 4+3*i,
 			func(r *view.PoolRow) (*view.Amounts, *view.Amounts) { return &r.Requests, &r.Sums.Allocatable }))
 	}
+	out = append(out, priceColumn(s, priced, 9, 2, "", func(s *scene, r *view.PoolRow) string {
+		if r.Rows == 0 {
+			return s.dollars(0)
+		}
+		return s.price(r.Price)
+	})...)
 	return append(out,
-		column[view.PoolRow]{
-			title: s.priceTitle(), min: 9, rank: 2, right: true,
-			text: func(s *scene, r *view.PoolRow) string { return s.price(r.Price) },
-		},
 		column[view.PoolRow]{
 			title: "LIMITS", min: 14, fair: 30, max: 60, rank: 5,
 			text: func(_ *scene, r *view.PoolRow) string { return limits(r) }, tone: limitTone,

@@ -31,7 +31,9 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	var rows [][]string
 	switch o.Screen {
 	case Pools:
-		rows = cells(s, poolColumns(s), o.Model.Pools(now, view.Query{}).Rows, wide)
+		pools := o.Model.Pools(now, view.Query{}).Rows
+		priced := slices.ContainsFunc(pools, func(r view.PoolRow) bool { return r.Price > 0 })
+		rows = cells(s, poolColumns(s, priced), pools, wide)
 	case Pending:
 		rows = cells(s, podColumns(s, true), o.Model.Waiting(view.Query{}).Rows, true)
 	case Decisions:
@@ -39,13 +41,16 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	case Savings:
 		rows = cells(s, savingColumns(), o.Model.Savings(now, view.Query{}).Rows, wide)
 	case Costs:
-		rows = cells(s, costColumns(s, o.Group), division(o.Group).Page(o.Model, view.Query{}).Rows, wide)
+		costs := division(o.Group).Page(o.Model, view.Query{}).Rows
+		priced := slices.ContainsFunc(costs, func(c view.Cost) bool { return c.Price > 0 })
+		rows = cells(s, costColumns(s, o.Group, priced), costs, wide)
 	case Nodes, pods:
 		var nodes []view.NodeRow
 		for _, l := range o.Model.Nodes(q).Rows {
 			nodes = append(nodes, l.Row)
 		}
-		rows = cells(s, nodeColumns(s, o.Labels), nodes, wide)
+		priced := slices.ContainsFunc(nodes, func(r view.NodeRow) bool { return r.Price > 0 })
+		rows = cells(s, nodeColumns(s, o.Labels, priced), nodes, wide)
 	}
 	if !headers {
 		return printRows(w, rows[1:])

@@ -27,8 +27,21 @@ func TestTablesForPrograms(t *testing.T) {
 		strings.Contains(out.String(), "hour") || strings.Count(out.String(), "\n") != 9 {
 		t.Errorf("without headers: %v\n%s", err, out.String())
 	}
+	m, err := view.New([]string{"cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.SetNode(&view.Node{Name: "metal", Ready: true})
+	m.SetPool(&view.Pool{Name: "own"})
+	for _, screen := range []Screen{Nodes, Pools, Costs} {
+		alone := o
+		alone.Model, alone.Screen, out = m, screen, strings.Builder{}
+		if err := Print(&out, alone, "", true); err != nil || strings.Contains(out.String(), "$/H") {
+			t.Errorf("no price is known: %v\n%s", err, out.String())
+		}
+	}
 	o.Prices, out = "", strings.Builder{}
-	if err := Print(&out, o, "wide", true); err != nil || strings.Contains(out.String(), "$0") ||
+	if err := Print(&out, o, "wide", true); err != nil || strings.Contains(out.String(), "$") ||
 		strings.Contains(out.String(), "hour") {
 		t.Errorf("without prices: %v\n%s", err, out.String())
 	}

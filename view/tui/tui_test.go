@@ -6,12 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/view"
@@ -238,6 +240,36 @@ func TestFrames(t *testing.T) {
 				if !colours && strings.Contains(frame, "\x1b") {
 					t.Errorf("%s-%d: commands to the terminal without colours", name, w)
 				}
+			}
+		}
+	}
+}
+
+// A price that is not known is a word, and what costs nothing costs zero dollars.
+func TestEveryPriceIsSaid(t *testing.T) {
+	m := shop(t)
+	m.SetPod(&view.Pod{ // on a node whose price is known
+		UID: "uid-of-idle", Namespace: "idle", Name: "idle", Node: viewtest.NodeName(0), Phase: view.Running,
+	})
+	for key, want := range map[string]map[string]string{
+		"1": {"fargate-ip-10-0-7-9": "unknown", "metal-1": "unknown", "general-x7k2p": "$0.1318"},
+		"2": {"gpu": "$0.0000", "(no pool)": "unknown"},
+		"6": {"kube-system": "unknown", "idle": "$0.0000"},
+	} {
+		a := app(t, m, 160, 24, false)
+		press(a, key)
+		lines := strings.Split(a.Frame(), "\n")
+		before, _, _ := strings.Cut(lines[a.rowsAt-1], "$/H")
+		end := width(before) + len("$/H")
+		for _, line := range lines[a.rowsAt:] {
+			if text := ansi.Cut(line, end-3, end); text == "  -" {
+				t.Errorf("screen %s: a price is missing\n%s", key, line)
+			}
+		}
+		for name, price := range want {
+			i := slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(strings.TrimLeft(l, " >"), name+" ") })
+			if i < 0 || strings.TrimSpace(ansi.Cut(lines[i], end-9, end)) != price {
+				t.Errorf("screen %s: the price of %s is not %s\n%s", key, name, price, strings.Join(lines, "\n"))
 			}
 		}
 	}

@@ -9,7 +9,8 @@ import (
 
 // costList lists what namespaces or workloads cost, most expensive first.
 type costList struct {
-	Of    int        `json:"of"` // number before the list was cut
+	Of    int        `json:"of"`    // number before the list was cut
+	Price int64      `json:"price"` // of all, before the list was cut
 	Costs []costItem `json:"costs"`
 }
 
@@ -37,6 +38,9 @@ func (a costs) answer(r *http.Request) (any, error) {
 	}
 	all := of.Costs(a.model)
 	out := costList{Of: len(all), Costs: []costItem{}}
+	for i := range all {
+		out.Price += all[i].Price
+	}
 	for _, c := range all[:min(len(all), mostCosts)] {
 		out.Costs = append(out.Costs, costItem{
 			view.Escape(c.Of.Kind), view.Escape(c.Of.Namespace), view.Escape(c.Of.Name), c.Pods, c.Price,

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -43,5 +44,25 @@ func TestCostsAreDividedByNamespaceOrWorkload(t *testing.T) {
 	node := ask[map[string][]partItem](s, "/api/parts?by=namespace")[viewtest.NodeName(0)]
 	if len(node) != 3 || node[0].Of != "lab" || !slices.Equal(node[1].Pods, []int{1, 2, 3, 4}) || node[2].Of != "" {
 		t.Errorf("a node is divided into %+v", node)
+	}
+}
+
+// Of more namespaces than are listed, the sum still counts all.
+func TestTheSumOfCostsCountsWhatIsNotListed(t *testing.T) {
+	s := open(t, 3, 4)
+	for i := range mostCosts { // and the shop, and what no pod requests
+		s.model.SetPod(&view.Pod{
+			UID: fmt.Sprint("uid-of-", i), Namespace: fmt.Sprint("lab-", i), Name: "web", Node: viewtest.NodeName(i % 3),
+			Requests: view.Amounts{100, viewtest.Gi}, Phase: view.Running,
+		})
+	}
+	got, total := ask[costList](s, "/api/costs?by=workload"), s.model.Totals().Price
+	var listed int64
+	for _, c := range got.Costs {
+		listed += c.Price
+	}
+	if len(got.Costs) != mostCosts || got.Of <= mostCosts || listed >= got.Price ||
+		got.Price < total-int64(got.Of) || got.Price > total+int64(got.Of) { // each is rounded
+		t.Errorf("%d of %d listed, %d of %d; all nodes cost %d", len(got.Costs), got.Of, listed, got.Price, total)
 	}
 }

@@ -14,7 +14,8 @@ import (
 // e epoch, s number of the frame, t its time in milliseconds since 1970, k kinds from index f on, m records, g IDs of
 // removed nodes, o totals, h names of the resources
 //
-// A state has all nodes and an empty g, a frame those that changed.
+// A state has all nodes and an empty g, a frame those that changed. A state in the stream also has n, the present time,
+// as its t is that of the last change.
 
 // state returns everything as it was at a moment, or as it is now for the zero time. id is the frame's ID.
 func (h *history) state(t time.Time, resources []string) (id string, text []byte, err error) {

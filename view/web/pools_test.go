@@ -5,14 +5,22 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unique"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/lab/apisim"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/viewtest"
+	"github.com/nodeless/nodeless/view/watcher"
 )
 
 func ask[T any](s *site, path string) (out T) {
@@ -108,6 +116,47 @@ func TestPeriodsOfBudgets(t *testing.T) {
 		if r.StatusCode != http.StatusBadRequest {
 			t.Errorf("%q: status %d", wrong, r.StatusCode)
 		}
+	}
+}
+
+// A budget that is in force every quarter of an hour is told up to the end of the longest time that may be asked for.
+func TestPeriodsOfABudgetThatTurnsOften(t *testing.T) {
+	pool := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(`{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: often}, spec: {
+  disruption: {budgets: [{nodes: "0", schedule: "*/15 * * * *", duration: 5m}]}}}`), pool); err != nil {
+		t.Fatal(err)
+	}
+	server := apisim.New()
+	server.Load(schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodepools"}, pool)
+	m, err := view.New([]string{"cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := watcher.Options{REST: server.Config("view", server), Context: "often", Model: m}
+	feed, err := watcher.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer feed.Stop()
+	for to := viewtest.Now; len(m.Pools(to, view.Query{}).Rows) == 0; {
+		<-m.Changed()
+	}
+	to := viewtest.Now
+	from := to.Add(-view.Calendar)
+	r := httptest.NewRequest(http.MethodGet,
+		fmt.Sprintf("/api/periods?from=%d&to=%d", from.UnixMilli(), to.UnixMilli()), nil)
+	got, err := periods{m, clock.NewVirtual(to)}.answer(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, ok := got.([]periodItem)
+	if !ok || len(list) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	spans := list[0].Spans
+	if len(spans) != 7*24*4 || spans[0] != [2]int64{from.Unix(), from.Unix() + 300} ||
+		to.Unix()-spans[len(spans)-1][1] != 600 {
+		t.Errorf("%d spans, the last until %v of %v", len(spans), time.Unix(spans[len(spans)-1][1], 0).UTC(), to)
 	}
 }
 

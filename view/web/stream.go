@@ -74,6 +74,7 @@ func (s *Server) send(out *sender, last *string) (wait <-chan struct{}, more boo
 	if err == nil && !known {
 		var text []byte
 		if *last, text, err = s.history.state(time.Time{}, s.o.Model.Resources()); err == nil {
+			text = fmt.Appendf(text[:len(text)-1], `,"n":%d}`, s.o.Clock.Now().UnixMilli())
 			err = out.event("state", *last, text)
 		}
 	}

@@ -66,6 +66,7 @@ type message struct {
 	Epoch  string            `json:"e"`
 	Seq    int64             `json:"s"`
 	At     int64             `json:"t"`
+	Now    int64             `json:"n"`
 	From   int               `json:"f"`
 	Kinds  []kind            `json:"k"`
 	Set    []json.RawMessage `json:"m"`
@@ -165,8 +166,12 @@ func (s *site) get(path string) (int, string) {
 func TestAReaderGetsEverythingAndThenWhatChanges(t *testing.T) {
 	s := open(t, 20, 3)
 	s.step(func() {})
+	s.clock.Advance(4 * time.Minute)
 	r := s.follow("")
 	first := r.next()
+	if first.Now != s.clock.Now().UnixMilli() || first.Now-first.At != 240_000 {
+		t.Errorf("of %d it was told at %d that it is %d", first.At, s.clock.Now().UnixMilli(), first.Now)
+	}
 	if first.event != "state" || len(first.Set) != 20 || first.Totals.Bound != 60 || len(first.Kinds) == 0 {
 		t.Fatalf("%s with %d nodes, totals %+v, %d kinds", first.event, len(first.Set), first.Totals, len(first.Kinds))
 	}

@@ -18,6 +18,7 @@ interface Cost {
 
 interface Answer {
   of: number;
+  price: number; // of all, not only of those listed
   costs: Cost[];
 }
 
@@ -45,8 +46,8 @@ function Live({ resources, choice, choose, narrow }: Omit<Props, "past">) {
   const a = useAnswer<Answer>(`/api/costs?by=${workloads ? "workload" : "namespace"}`, again);
   if (a === null) return <p role="status">{t("Adding up…")}</p>;
   if (typeof a === "string") return <p class="bad" role="alert">{a}</p>;
-  const total = a.costs.reduce((sum, c) => sum + c.price, 0), sort = choice.sort === usual.sort ? "-price" : choice.sort;
-  const title = t(workloads ? "Costs by workload" : "Costs by namespace"), columns = fields(workloads ? "Workload" : "Namespace", resources, total, choose);
+  const sort = choice.sort === usual.sort ? "-price" : choice.sort;
+  const title = t(workloads ? "Costs by workload" : "Costs by namespace"), columns = fields(workloads ? "Workload" : "Namespace", resources, a.price, choose), cut = a.of > a.costs.length;
   return (
     <>
       <p class="row">
@@ -58,10 +59,11 @@ function Live({ resources, choice, choose, narrow }: Omit<Props, "past">) {
         </label>
         {narrow && <Order columns={columns} sort={sort} choose={choose} />}
         <button type="button" onClick={() => download(a.costs, resources)}>{t("Save as CSV")}</button>
+        {cut && <span class="faint">{t(`The file has only the ${a.costs.length} most expensive.`)}</span>}
       </p>
       <h3>{title}</h3>
       <Short title={title} rows={a.costs} columns={columns} sort={sort} choose={choose} narrow={narrow} />
-      {a.of > a.costs.length && <p class="faint">{t(`The ${a.costs.length} most expensive of ${a.of}.`)}</p>}
+      {cut && <p class="faint">{t(`The ${a.costs.length} most expensive of ${a.of}.`)}</p>}
       <p class="against">{t("A node's price is divided equally among its resources, and each resource's part among the pods by what they request of it. What is left is requested by no pod that is shown here.")}</p>
     </>
   );

@@ -1,7 +1,7 @@
 // Decisions with their reasons, outcomes and alternatives, newest first.
 
 import { useEffect, useState } from "preact/hooks";
-import type { Choice } from "./fragment";
+import { write, type Choice } from "./fragment";
 import { t } from "./language";
 import { useNews } from "./news";
 import { age, clock, plural } from "./text";
@@ -41,6 +41,7 @@ interface List {
 interface Props {
   version: number; // of the decisions
   now: number; // milliseconds since 1970
+  since: number; // the first moment that is kept, likewise
   choice: Choice;
   choose: (change: Partial<Choice>) => void;
 }
@@ -48,7 +49,7 @@ interface Props {
 const more = 100;
 const most = 1000;
 
-export function Decisions({ version, now, choice, choose }: Props) {
+export function Decisions({ version, now, since, choice, choose }: Props) {
   const [limit, setLimit] = useState(more);
   const [words, setWords] = useState(choice.about);
   useEffect(() => { // search only after a pause in typing
@@ -77,7 +78,7 @@ export function Decisions({ version, now, choice, choose }: Props) {
           {list.items.length > 0 && (
             <div class="scroll"><table class="list decisions">
               <thead><tr>{["Age", "Decision", "Reason", "Decision and outcome", "An hour"].map((title) => <th scope="col" key={title}>{t(title)}</th>)}</tr></thead>
-              <tbody>{list.items.map((d) => <Row key={d.id} d={d} now={now} choose={choose} />)}</tbody>
+              <tbody>{list.items.map((d) => <Row key={d.id} d={d} now={now} since={since} choice={choice} choose={choose} />)}</tbody>
             </table></div>
           )}
           {list.of > list.items.length && limit < most && <p><button type="button" onClick={() => setLimit(Math.min(most, limit + 3 * more))}>{t("Older")}</button></p>}
@@ -87,7 +88,7 @@ export function Decisions({ version, now, choice, choose }: Props) {
   );
 }
 
-function Row({ d, now, choose }: { d: Decision; now: number; choose: Props["choose"] }) {
+function Row({ d, now, since, choice, choose }: { d: Decision } & Omit<Props, "version">) {
   const at = Date.parse(d.time);
   const saves = d.savesDollarsPerHour ?? 0;
   return (
@@ -101,6 +102,7 @@ function Row({ d, now, choose }: { d: Decision; now: number; choose: Props["choo
         <details>
           <summary>{t("More")}</summary>
           <Facts lines={facts(d)} />
+          {at >= since && <p><a class="link" href={write({ ...choice, view: "cluster", at })}>{t("The cluster at that moment")}</a></p>}
           <Links d={d} choose={choose} />
         </details>
       </td>

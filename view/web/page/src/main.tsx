@@ -100,7 +100,7 @@ function Page() {
           : choice.view === "nodes" ? <Nodes state={state} version={state.version} choice={choice} found={found} choose={choose} narrow={narrow} />
           : choice.view === "pools" ? <Pools state={state} choice={choice} choose={choose} past={past} />
           : choice.view === "pending" ? <Pending state={state} choose={choose} />
-          : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.now} choice={choice} choose={choose} />
+          : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.now} since={source.points[0]?.[1] ?? Infinity} choice={choice} choose={choose} />
           : choice.view === "costs" ? <Costs resources={state.resources} choice={choice} choose={choose} past={past} narrow={narrow} />
           : choice.view === "savings" ? <Savings version={source.decided} />
           : choice.view === "whatif" ? <WhatIf />

@@ -3,6 +3,7 @@
 
 import type { Choice } from "./fragment";
 import { from, type Box, type Group, type Layout } from "./layout";
+import { t } from "./language";
 import { perHour, plural } from "./text";
 import { goes, share, type ClusterState } from "./state";
 
@@ -114,7 +115,7 @@ function head(g: CanvasRenderingContext2D, group: Group, w: ClusterState, p: Pal
   const used = w.resources.slice(0, 2).map((r, i) => [r, percent(group.requests, group.allocatable, i)]).filter(([, x]) => x).map((x) => x.join(" "));
   g.font = "600 13px system-ui, sans-serif";
   g.fillStyle = p.text;
-  const name = group.name || "(none)";
+  const name = group.name || t("(none)");
   g.fillText(name, 8, group.y + 13);
   const after = 8 + g.measureText(name).width + 10;
   g.font = "12px system-ui, sans-serif";

@@ -50,7 +50,7 @@ export class Source {
     this.stream = new EventSource(base + "/api/stream");
     this.stream.addEventListener("open", () => this.told(() => ((this.lost = 0), (this.live.stands = false))));
     this.stream.addEventListener("error", () => {
-      this.told(() => ((this.lost ||= Date.now()), (this.live.stands = true)));
+      this.told(() => ((this.lost ||= Date.now()), this.live.stand()));
       // Browsers give up on a response that is not a stream, such as that of a server that is starting.
       if (this.stream?.readyState === EventSource.CLOSED) void this.comeAgain();
     });

@@ -55,6 +55,7 @@ export interface Message {
   e: string;
   s: number;
   t: number;
+  n?: number; // the present, in a state of the stream
   f?: number;
   k?: Kind[];
   m: Row[];
@@ -79,14 +80,27 @@ export class ClusterState {
   usage: Usage = new Map(); // received separately, like moves
   kinds: Kind[] = []; // including kinds that no node has any more
   private changed: Set<number> | null = null; // IDs since the last taken(); null = all
-  private told = 0; // when the last message arrived, by the browser's clock
+  private reached = 0; // the state's time when the last message arrived, or when it was made to stand
+  private told = 0; // when that was, by the browser's clock
 
   /** stands is whether the state's time stands still, as in the past. */
   constructor(public stands = true) {}
 
   /** now is the state's time in milliseconds since 1970. It advances even while nothing changes, unless it stands. */
   get now(): number {
-    return this.stands || this.at === 0 ? this.at : this.at + performance.now() - this.told;
+    return this.stands || this.at === 0 ? this.reached : this.reached + performance.now() - this.told;
+  }
+
+  /** stand makes the time stand still at what it is now. */
+  stand(): void {
+    if (this.stands) return;
+    this.reach(this.now);
+    this.stands = true;
+  }
+
+  private reach(now: number): void {
+    this.reached = now;
+    this.told = performance.now();
   }
 
   /** whole replaces everything with the state in a message. */
@@ -95,6 +109,8 @@ export class ClusterState {
     this.kinds = [];
     this.changed = null;
     this.resources = m.h ?? this.resources;
+    this.at = 0;
+    this.reached = m.n ?? 0;
     this.step(m);
   }
 
@@ -111,8 +127,9 @@ export class ClusterState {
     }
     this.totals = m.o;
     this.id = `${m.e}.${m.s}`;
+    const now = this.now; // a frame may be told long after its time
     this.at = Math.max(0, m.t);
-    this.told = performance.now();
+    this.reach(Math.max(this.at, now));
     this.version++;
   }
 

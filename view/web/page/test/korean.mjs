@@ -30,6 +30,18 @@ try {
     await tab.screenshot({ path: join(folder, `korean-${view}.png`) });
   }
 
+  await tab.evaluate(() => {
+    const draw = CanvasRenderingContext2D.prototype.fillText;
+    window.drawn = new Set();
+    CanvasRenderingContext2D.prototype.fillText = function (text, ...where) { // what is drawn is not in the document
+      window.drawn.add(text);
+      draw.call(this, text, ...where);
+    };
+  });
+  await tab.evaluate(() => (location.hash = "#group=odd"));
+  await tab.waitForFunction(() => [...window.drawn].some((text) => text.startsWith("노드 60개")));
+  assert.deepEqual(await tab.evaluate(() => [window.drawn.has("(없음)"), window.drawn.has("(none)")]), [true, false], "the head of the group without a name");
+
   await tab.reload(); // the browser remembers the choice
   await tab.getByRole("combobox", { name: "언어" }).waitFor();
   await tab.keyboard.press("Control+k");

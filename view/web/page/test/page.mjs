@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { accessible, enter, open } from "./browser.mjs";
 
@@ -166,6 +167,38 @@ try {
     assert.ok(await chart.isVisible());
   });
 
+  await story("ages go on while nothing changes, and stay when the connection is lost", async () => {
+    const now = Date.now(), totals = { nodes: 1, onTheirWay: 0, notReady: 0, going: 0, unpriced: 0, price: 1e5, bound: 0, running: 0, waiting: 0, requests: [0, 0], allocatable: [2, 2] };
+    const kinds = [{ pool: "general", type: "c6a.large", capacity: "spot", zone: "a", labels: {} }];
+    const node = [1, "old", 0, "Ready", now / 1000 - 630, 40, 100000, [0, 0], [2000, 2 ** 31], "", [], "c-1", "", 0, true];
+    const say = (r, event, message) => r.write(`event: ${event}\ndata: ${JSON.stringify({ e: "x", g: [], o: totals, ...message })}\n\n`);
+    let stream = null;
+    const server = createServer((_, r) => {
+      r.writeHead(200, { "Content-Type": "text/event-stream" });
+      if (stream) return void r.destroy(); // it stays lost
+      stream = r;
+      say(r, "state", { s: 1, t: now - 300_000, n: now, k: kinds, m: [node], h: ["cpu", "memory"] });
+    });
+    await new Promise((done) => server.listen(0, "127.0.0.1", done));
+    await tab.route("**/api/stream", (r) => r.continue({ url: `http://127.0.0.1:${server.address().port}/` }));
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=nodes");
+    const row = tab.locator(".rows tbody tr", { hasText: "old" }), age = async () => (await row.locator("td").allTextContents()).find((text) => /^\d+m$/.test(text));
+    await row.waitFor();
+    assert.equal(await age(), "10m", "five minutes after the last change");
+    say(stream, "frame", { s: 2, t: now - 200_000, m: [[...node.slice(0, 3), "NotReady", ...node.slice(4)]] });
+    await row.getByText("NotReady").waitFor();
+    assert.equal(await age(), "10m", "after a frame that came late");
+    stream.destroy();
+    await tab.getByRole("alert").getByText("Disconnected since").waitFor();
+    assert.equal(await age(), "10m", "without a connection");
+    await tab.unroute("**/api/stream");
+    server.close();
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
+    await mapSays("60 of 60 nodes");
+  });
+
   await story("what was in force is a strip on the line of time, and words under the pointer", async () => {
     const now = Math.floor(Date.now() / 1000);
     await tab.route("**/api/periods?*", (r) => r.fulfill({ json: [
@@ -268,6 +301,14 @@ try {
     await rows.nth(0).getByText("More").click();
     await rows.nth(0).getByText("m6g.large at $0.0310/h").waitFor();
     await picture("decisions");
+    assert.equal(await rows.nth(1).getByRole("link").count(), 0, "what was decided before the first moment that is kept has none");
+    await rows.nth(0).getByRole("link", { name: "The cluster at that moment" }).click();
+    await tab.getByText("The state at").waitFor();
+    await mapSays("60 of 60 nodes");
+    assert.equal(/#at=(\d+)$/.exec(tab.url())?.[1], String(Date.parse(await tab.evaluate(async () => (await (await fetch("/api/decisions?limit=1&q=")).json()).items[0].time))));
+    await tab.goBack();
+    await tab.getByText("The state at").waitFor({ state: "detached" });
+    await tab.getByText("The newest 4 of 4, of 4 recorded decisions").waitFor();
     await tab.getByRole("searchbox").fill("empty old");
     await tab.getByText("The newest 1 of 1, of 4 recorded decisions").waitFor();
     assert.match(await rows.nth(0).textContent(), /Remove.*Empty.*nobody needs it.*terminated after 2m0s.*saves \$0\.5000/);
@@ -310,6 +351,22 @@ try {
     await picture("divided");
     await map.press("Escape");
     await tab.getByLabel("Group").selectOption("pool");
+  });
+
+  await story("of more namespaces than are listed, shares are of the sum of all", async () => {
+    const costs = [{ namespace: "a", pods: 1, price: 1e6, requests: [1000, 1] }, { namespace: "b", pods: 1, price: 5e5, requests: [1000, 1] }];
+    await tab.getByRole("link", { name: "Costs" }).click();
+    await tab.getByRole("table", { name: /^Costs by/ }).waitFor();
+    assert.equal(await tab.getByText("The file has only").count(), 0);
+    await tab.route("**/api/costs?*", (r) => r.fulfill({ json: { of: 1002, price: 4e6, costs } }));
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=costs");
+    await tab.getByRole("row", { name: /^a \$1\.0000 \$730 25\.0%/ }).waitFor();
+    await shown("The file has only the 2 most expensive.");
+    await shown("The 2 most expensive of 1002.");
+    await tab.unroute("**/api/costs?*");
+    await tab.goto("about:blank");
+    await tab.goto(page + "/");
   });
 
   await story("what was saved stands against what it is counted by", async () => {
@@ -459,11 +516,10 @@ try {
   });
 
   await story("a pool says its limits, its budgets and what it may launch", async () => {
-    const last = await tab.evaluate(async () => (await (await fetch("/api/history")).json()).at(-1)[1]); // the page's time is the time of the last change
     const offering = (type, dollarsPerHour) => ({ type, zone: "us-west-2a", capacityType: "spot", dollarsPerHour });
     await tab.route("**/api/offers", (r) => r.fulfill({ json: {
       prices: "made up", backoffKnown: true, pools: [{ pool: "general", offered: 893, allowed: 312, available: 310, cheapest: offering("t4g.nano", 0.0016), dearest: offering("u7i", 12),
-        exhausted: [{ type: "p5.48xlarge", zone: "us-west-2b", capacityType: "spot", retryAt: new Date(last + 600e3).toISOString() }], exhaustedOf: 3 }],
+        exhausted: [{ type: "p5.48xlarge", zone: "us-west-2b", capacityType: "spot", retryAt: new Date(Date.now() + 600e3).toISOString() }], exhaustedOf: 3 }],
     } }));
     await tab.getByRole("link", { name: "Pools" }).click();
     const card = tab.getByRole("article", { name: "general" });
