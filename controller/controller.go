@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 
+	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	}
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
 	r.state = cluster.New(cluster.Options{
-		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay,
+		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay, BuiltInCNI: o.AutoMode.HasCNI(),
 		NoStatic: !r.gates.StaticCapacity, NoDevices: o.IgnoreDRA, Readable: readable(api, o.Log), Networks: r.networks,
 	})
 	r.counters = metrics.New(r.registry)
@@ -155,7 +156,7 @@ func (r *components) buildControllers(ctx context.Context, o Options, api client
 	r.nodeClaims, err = nodeclaim.New(ctx, nodeclaim.Options{
 		Cloud: instances, Cache: r.cache, Client: api, Cluster: r.state, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		RefreshClass: func(ctx context.Context, ref cloud.ClassRef) { classes.Refresh(ctx, api, ref) },
-		Annotations:  classAnnotations(classes), Metrics: r.counters, Gates: r.gates, Launches: 64 * o.Parallel,
+		Annotations:  classAnnotations(classes, provider), Metrics: r.counters, Gates: r.gates, Launches: 64 * o.Parallel,
 		Registered: func(claim *karpv1.NodeClaim, yes bool) { r.status.Registered(claim, yes) }, Deleting: r.records.Deleting,
 		Nominate: r.applier.Nominate, Preflight: o.Policy.Preflight == model.Enforce,
 	})
@@ -208,8 +209,9 @@ func (r *components) newProvider(ctx context.Context, o Options, classes *status
 }
 
 // classAnnotations returns a function that returns the annotations with the hash of a claim's node class, which drift
-// detection compares later.
-func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[string]string {
+// detection compares later. That of an edited class is not written on it yet, but the launch uses the new spec.
+func classAnnotations(classes *status.Classes, provider cloud.Provider) func(*karpv1.NodeClaim) map[string]string {
+	hasher, _ := provider.(status.Hasher)
 	return func(claim *karpv1.NodeClaim) map[string]string {
 		class := classes.Get(cluster.ClassRef(claim.Spec.NodeClassRef))
 		if class == nil {
@@ -218,6 +220,11 @@ func classAnnotations(classes *status.Classes) func(*karpv1.NodeClaim) map[strin
 		hash, version := aws.HashKeys(class)
 		if class.Annotations[hash] == "" {
 			return nil
+		}
+		if hasher != nil {
+			if now := hasher.ClassHash(class); now != "" {
+				return map[string]string{hash: now, version: ec2v1.EC2NodeClassHashVersion}
+			}
 		}
 		return map[string]string{hash: class.Annotations[hash], version: class.Annotations[version]}
 	}

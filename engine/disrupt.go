@@ -187,7 +187,7 @@ func (r *run) untouchable(n *model.Node) model.Reason {
 	case n.State != model.Initialized:
 		return model.Reason{Rule: model.RuleNotInitialized}
 	case r.pools[n.Pool].Unread: // for a moment after a start
-		return model.Reason{Rule: model.RuleNoPrice}
+		return model.Reason{Rule: model.RulePoolNotReady, Object: n.Pool, Detail: r.pools[n.Pool].NotReady}
 	case r.projected.needed[n.Name]:
 		return model.Reason{Rule: model.RuleNeeded}
 	case r.s.Now.Before(n.NominatedUntil):

@@ -82,10 +82,6 @@ func read(in *Input) ([]*document, error) {
 	if len(b) > maxInput {
 		return nil, fmt.Errorf("%s: it is larger than %d MiB; give its objects in several files", file, maxInput>>20)
 	}
-	if at := bytes.Index(b, []byte("{{")); at >= 0 && !in.Live {
-		return nil, fmt.Errorf("%s: line %d: it is a template; render it first: helm template … | nodeless migrate -f -",
-			file, 1+bytes.Count(b[:at], []byte("\n")))
-	}
 	var out []*document
 	for d := yaml.NewDecoder(bytes.NewReader(b)); ; {
 		var node yaml.Node
@@ -94,7 +90,7 @@ func read(in *Input) ([]*document, error) {
 			return out, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
+			return nil, fmt.Errorf("%s: %w", file, unparsed(b, err))
 		}
 		more, err := documents(file, &node)
 		if err != nil {
@@ -104,6 +100,8 @@ func read(in *Input) ([]*document, error) {
 			d.withoutState()
 			if in.Live {
 				d.line = 0
+			} else if path := d.template(); path != "" {
+				return nil, fmt.Errorf("%s: line %d: %s: %s: %s", file, d.line, d.title(), path, notRendered)
 			}
 		}
 		out = append(out, more...)
@@ -232,6 +230,9 @@ func (v *values) of(node *yaml.Node, path string, depth int) (any, error) {
 func (v *values) mapping(node *yaml.Node, path string, depth int) (any, error) {
 	out := make(map[string]any, len(node.Content)/2)
 	for i := 0; i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Kind == yaml.MappingNode { // {{ .Values.x }} without quotes
+			return nil, fmt.Errorf("line %d: %s", node.Content[i].Line, notRendered)
+		}
 		key := node.Content[i].Value
 		at := join(path, key)
 		if _, known := out[key]; known {

@@ -65,6 +65,9 @@ type Nodes struct {
 	Instances    []string // IDs
 }
 
+// Empty reports whether the input has no object.
+func (r *Result) Empty() bool { return len(r.Objects)+len(r.Notes)+len(r.Skipped) == 0 }
+
 // Failed reports whether an object could not be migrated.
 func (r *Result) Failed() bool {
 	return slices.ContainsFunc(r.Notes, func(n Note) bool { return n.Fate == Failed })
@@ -96,8 +99,10 @@ func Run(inputs []Input, o Options) (*Result, error) {
 		}
 		documents = append(documents, more...)
 	}
-	m := &migration{o: o, classes: map[string]*Object{}, kops: map[string]*kopsCluster{}, managed: map[string]bool{}}
-	out := &Result{}
+	m := &migration{
+		o: o, notes: []Note{}, classes: map[string]*Object{}, kops: map[string]*kopsCluster{}, managed: map[string]bool{},
+	}
+	out := &Result{Objects: []*Object{}}
 	documents = slices.DeleteFunc(documents, m.setting)
 	for _, d := range documents {
 		if !m.object(d) {
@@ -131,6 +136,11 @@ var readers = map[string]func(*migration, *document){
 	awsGroup + "/AutoScalingGroup":  (*migration).autoScalingGroup,
 	awsGroup + "/Nodegroup":         (*migration).managedGroup,
 	awsGroup + "/FargateProfile":    (*migration).profileAnswer,
+}
+
+// settingKinds are the kinds of objects that others depend on, besides some ConfigMaps.
+var settingKinds = []string{
+	kopsGroup + "/Cluster", awsGroup + "/LaunchTemplate", awsGroup + "/LaunchConfiguration",
 }
 
 // setting reads an object that other objects depend on, and reports whether d is one.

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -125,6 +126,80 @@ func TestTextsThatAreNoManifests(t *testing.T) {
 	if r, err := Run([]Input{{Name: "in.yaml", Reader: strings.NewReader("# nothing\n---\n")}}, Options{}); err != nil ||
 		len(r.Objects)+len(r.Notes) > 0 {
 		t.Errorf("nothing becomes %v, %v", r, err)
+	}
+}
+
+// Finished manifests may contain braces: in kinds that are not read, in scripts and in annotations.
+func TestFinishedManifestsMayHaveBraces(t *testing.T) {
+	const rule = `
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata: {name: nodes}
+spec: {groups: [{name: a, rules: [{alert: b, annotations: {summary: "{{ $labels.node }}"}}]}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: dashboard}
+data: {legend: "{{pod}}"}
+`
+	const script = `
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: default}
+spec:
+  userData: |
+    docker ps --format '{{.Names}}'
+`
+	const job = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, annotations: {vault.hashicorp.com/agent-inject-template-db: '{{ with secret "db" }}'}}
+spec: {containers: [{name: c, image: IMAGE, args: ["--format={{.ID}}"], command: ["echo", "{{"]}]}
+`
+	const kops = `
+apiVersion: kops.k8s.io/v1alpha2
+kind: InstanceGroup
+metadata: {name: nodes}
+spec:
+  role: Node
+  machineType: m5.large
+  additionalUserData: [{name: a.sh, type: text/x-shellscript, content: "{{.ID}}"}]
+`
+	const eksctl = `
+apiVersion: eksctl.io/v1alpha5
+kind: ClusterConfig
+metadata: {name: demo, region: us-west-2}
+managedNodeGroups: [{name: web, preBootstrapCommands: ["docker ps --format {{.ID}}"]}]
+`
+	for name, c := range map[string]struct {
+		text string
+		bad  bool
+	}{
+		"kinds that are not read": {rule, false},
+		"user data":               {script, false},
+		"commands":                {job, false},
+		"kops":                    {kops, false},
+		"eksctl":                  {eksctl, false},
+		"a list":                  {`{kind: List, apiVersion: v1, items: [{kind: Secret, a: "{{x}}"}]}`, false},
+		"a comment":               {"# {{ x }}\n" + script, false},
+		"a text":                  {strings.Replace(job, "IMAGE", `"{{ .Values.image }}"`, 1), true},
+		"a key":                   {strings.Replace(job, "IMAGE", `x, "{{ .Values.key }}": y`, 1), true},
+		"unquoted":                {rule + "---\nkind: Secret\na: {{ .Values.x }}", true},
+		"a text in a list":        {`{kind: List, apiVersion: v1, items: [{kind: Pod, a: "{{x}}"}]}`, true},
+		"control flow":            {"{{- if .Values.x }}\n" + rule + "{{- end }}\n", true},
+	} {
+		_, err := Run([]Input{{Name: "in.yaml", Reader: strings.NewReader(c.text)}}, Options{})
+		if (err != nil) != c.bad || err != nil && !strings.Contains(err.Error(), "it is a template; render it first") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What is empty is an empty list as JSON, too.
+func TestNothingBecomesEmptyLists(t *testing.T) {
+	r, _, _ := run(t, "in.yaml", "# nothing", Options{})
+	if text, err := json.Marshal(r); err != nil || string(text) != `{"objects":[],"notes":[]}` {
+		t.Errorf("%s, %v", text, err)
 	}
 }
 

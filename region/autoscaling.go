@@ -190,7 +190,7 @@ const groupTag = "aws:autoscaling:groupName"
 
 // instanceChanged schedules a settle of the instance's group now.
 func (s *autoScaling) instanceChanged(i *instance) {
-	if g := s.groups[i.Tags[groupTag]]; g != nil {
+	if g, _, err := s.ofInstance(i.ID); err == nil {
 		s.look(g, s.clock.Now())
 	}
 }
@@ -216,13 +216,16 @@ func (s *groupRecords) look(g *group, at time.Time) {
 	})
 }
 
-// resume sorts restored activities by their start and schedules restored groups to settle.
+// resume sorts restored activities by their start and schedules restored groups to settle. Earlier releases stored
+// launch templates by ID or name alone.
 func (s *autoScaling) resume() {
 	for _, list := range s.activities {
 		slices.SortFunc(list, func(a, b *Activity) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.groups)) {
-		s.look(s.groups[name], s.clock.Now())
+		g := s.groups[name]
+		g.Launch = s.launches.named(g.Launch)
+		s.look(g, s.clock.Now())
 	}
 }
 

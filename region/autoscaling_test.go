@@ -1,13 +1,18 @@
 package region_test
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"github.com/nodeless/nodeless/region"
 )
@@ -107,6 +112,46 @@ func TestAGroupKeepsItsDesiredCapacityInAllZones(t *testing.T) {
 	p.clock.Advance(time.Minute)
 	if got := p.group().Members; len(got) != 2 || got[0].Zone == got[1].Zone {
 		t.Errorf("after shrinking %+v", got)
+	}
+}
+
+// Earlier releases let clients change the tag that names an instance's group.
+func TestAGroupReplacesAMemberWhoseTagIsGone(t *testing.T) {
+	p := newGroup(t, region.Config{}, nil)
+	p.clock.Advance(time.Minute)
+	lost := p.group().Members[1]
+	p.do(p.DeleteTags([]string{lost.ID}, map[string]*string{"aws:autoscaling:groupName": nil}))
+	if _, err := p.TerminateInstances([]string{lost.ID}); err != nil {
+		t.Fatal(err)
+	}
+	p.clock.Advance(time.Minute)
+	p.wantMembers(map[string]int{"a InService": 1, "b InService": 1, "c InService": 1})
+	if slices.ContainsFunc(p.group().Members, func(m region.GroupMember) bool { return m.ID == lost.ID }) {
+		t.Errorf("%s is still a member", lost.ID)
+	}
+}
+
+// Earlier releases stored the launch template as the client named it.
+func TestAGroupOfAnEarlierReleaseTellsBothNamesOfItsTemplate(t *testing.T) {
+	c := region.Config{Dir: t.TempDir()}
+	p := newGroup(t, c, nil)
+	template, err := p.LaunchTemplate("", "web")
+	p.do(err)
+	p.do(p.Close())
+	db, err := bbolt.Open(filepath.Join(c.Dir, "us-west-2.db"), 0o600, nil)
+	p.do(err)
+	err = db.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte("auto-scaling-groups"))
+		record := bytes.Replace(bucket.Get([]byte("web")), []byte(`{"ID":"`+template.ID+`","Name"`),
+			[]byte(`{"ID":"","Name"`), 1)
+		return bucket.Put([]byte("web"), record)
+	})
+	p.do(cmp.Or(err, db.Close()))
+	c.Clock = p.clock
+	p.place = open(t, c)
+	want := region.TemplateRef{ID: template.ID, Name: "web", Version: "$Latest"}
+	if got := p.group().Launch.Template; got != want {
+		t.Errorf("template %+v, want %+v", got, want)
 	}
 }
 
@@ -579,9 +624,11 @@ func TestWrongSettingsAreRefusedByTheirNames(t *testing.T) {
 		"VPC Subnet is required":              func(s *region.GroupSettings) { s.Subnets = nil },
 		"subnet ID 'subnet-0' does not exist": func(s *region.GroupSettings) { s.Subnets = []string{"subnet-0"} },
 		"either launchTemplate":               func(s *region.GroupSettings) { s.Launch = region.GroupLaunch{} },
-		"fully-formed launch template":        func(s *region.GroupSettings) { s.Launch.Template.Name = "none" },
-		"template version 7":                  func(s *region.GroupSettings) { s.Launch.Template.Version = "7" },
-		"Termination policy 'Whim'":           func(s *region.GroupSettings) { s.TerminationPolicies = []string{"Whim"} },
+		"fully-formed launch template": func(s *region.GroupSettings) {
+			s.Launch.Template = region.TemplateRef{Name: "none"}
+		},
+		"template version 7":        func(s *region.GroupSettings) { s.Launch.Template.Version = "7" },
+		"Termination policy 'Whim'": func(s *region.GroupSettings) { s.TerminationPolicies = []string{"Whim"} },
 		"Launch configuration name not found": func(s *region.GroupSettings) {
 			s.Launch = region.GroupLaunch{Configuration: "none"}
 		},

@@ -31,11 +31,14 @@ type FleetRequest struct {
 type Override struct {
 	TemplateID, TemplateName, TemplateVersion string
 	InstanceType                              string // "" means the template's
-	SubnetID                                  string
-	Zone                                      string
+	SubnetID                                  string // "" means the template's
+	Zone                                      string // name or ID; "" means the template's
 	ImageID                                   string // "" means the template's
 	Priority                                  float64
 }
+
+// NoPriority is the priority of an override without one, which comes after all others.
+const NoPriority = math.MaxFloat64
 
 // FleetResult is what was launched and what could not be.
 type FleetResult struct {
@@ -121,7 +124,7 @@ func (l *launcher) options(q FleetRequest) ([]option, error) {
 		}
 		o.InstanceType, o.ImageID = cmp.Or(o.InstanceType, data.InstanceType), cmp.Or(o.ImageID, data.ImageID)
 		o.TemplateID, o.TemplateName = template.ID, template.Name
-		subnet, err := l.network.subnetFor(o)
+		subnet, err := l.network.subnetFor(data.place(o))
 		if err != nil {
 			return nil, err
 		}

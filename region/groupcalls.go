@@ -41,6 +41,7 @@ func (s *autoScaling) create(name string, want GroupSettings, tags []GroupTag, h
 	if err := s.check(want); err != nil {
 		return err
 	}
+	want.Launch = s.launches.named(want.Launch)
 	now := s.clock.Now()
 	g := &group{AutoScalingGroup: AutoScalingGroup{
 		Name: name, ARN: s.autoScalingARN("autoScalingGroup", name), GroupSettings: want,
@@ -109,6 +110,7 @@ func (s *autoScaling) UpdateAutoScalingGroup(name string, change func(*GroupSett
 	if err := s.check(want); err != nil {
 		return err
 	}
+	want.Launch = s.launches.named(want.Launch)
 	s.set(g, want, "a user request update of AutoScalingGroup constraints to")
 	return s.commit()
 }

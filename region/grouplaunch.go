@@ -108,6 +108,26 @@ func (s *groupLaunches) checkLaunch(want GroupSettings) error {
 	return nil
 }
 
+// named returns l with the ID and the name of each launch template in it that exists.
+func (s *groupLaunches) named(l GroupLaunch) GroupLaunch {
+	both := func(ref *TemplateRef) {
+		if t, err := s.launcher.templates.find(ref.ID, ref.Name); err == nil {
+			ref.ID, ref.Name = t.ID, t.Name
+		}
+	}
+	both(&l.Template)
+	if l.Mixed != nil {
+		mixed := *l.Mixed
+		mixed.Overrides = slices.Clone(mixed.Overrides)
+		both(&mixed.Template)
+		for i := range mixed.Overrides {
+			both(&mixed.Overrides[i].Template)
+		}
+		l.Mixed = &mixed
+	}
+	return l
+}
+
 // checkData returns an error if the type or the image of a template or configuration does not exist.
 func (s *groupLaunches) checkData(d *TemplateData, instanceType string) error {
 	instanceType = cmp.Or(instanceType, d.InstanceType)

@@ -79,11 +79,14 @@ func (n *network) subnet(id string) *subnet {
 // subnetFor returns the subnet that an override names, else the first of its zone, else the first of all.
 func (n *network) subnetFor(o Override) (*subnet, error) {
 	i := slices.IndexFunc(n.subnets, func(s *subnet) bool {
-		return (o.SubnetID == "" || s.ID == o.SubnetID) && (o.Zone == "" || s.Zone == o.Zone)
+		return (o.SubnetID == "" || s.ID == o.SubnetID) && (o.Zone == "" || s.Zone == o.Zone || s.ZoneID == o.Zone)
 	})
 	switch {
 	case i >= 0:
 		return n.subnets[i], nil
+	case n.subnet(o.SubnetID) != nil:
+		return nil, apiError("InvalidParameterCombination", "The subnet '%s' is in the Availability Zone %s, not in %s",
+			o.SubnetID, n.subnet(o.SubnetID).Zone, o.Zone)
 	case o.SubnetID != "":
 		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", o.SubnetID)
 	}

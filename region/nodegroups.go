@@ -394,6 +394,8 @@ func (s *nodegroups) data(n *Nodegroup) (TemplateData, error) {
 		d.Tags = map[string]map[string]string{}
 	}
 	d.Tags["instance"] = merged(d.Tags["instance"], n.systemTags())
+	d.Raw = maps.Clone(d.Raw)
+	maps.DeleteFunc(d.Raw, func(path, _ string) bool { return strings.HasPrefix(path, "TagSpecification.") })
 	return d, nil
 }
 

@@ -81,7 +81,7 @@ func (l *launcher) runOption(q RunRequest) (option, string, error) {
 	if l.market.Type(o.InstanceType) == nil {
 		return option{}, "", apiError("InvalidParameterValue", "Invalid value '%s' for InstanceType.", o.InstanceType)
 	}
-	subnet, err := l.network.subnetFor(o)
+	subnet, err := l.network.subnetFor(data.place(o))
 	if err != nil {
 		return option{}, "", err
 	}

@@ -25,6 +25,8 @@ type TemplateData struct {
 	UserData         []byte // decoded
 	SecurityGroupIDs []string
 	InstanceProfile  string
+	SubnetID         string                       `json:",omitempty"`
+	Zone             string                       `json:",omitempty"` // name or ID
 	Devices          []BlockDevice                // added to the image's, or replacing those of the same name
 	Monitoring       bool                         // detailed monitoring by CloudWatch
 	Market           string                       `json:",omitempty"` // Spot or CapacityBlock; "" = as the call says
@@ -41,6 +43,7 @@ func (d TemplateData) Over(base TemplateData) TemplateData {
 	d.ImageID = cmp.Or(d.ImageID, base.ImageID)
 	d.InstanceType = cmp.Or(d.InstanceType, base.InstanceType)
 	d.InstanceProfile = cmp.Or(d.InstanceProfile, base.InstanceProfile)
+	d.SubnetID, d.Zone = cmp.Or(d.SubnetID, base.SubnetID), cmp.Or(d.Zone, base.Zone)
 	if d.UserData == nil {
 		d.UserData = base.UserData
 	}
@@ -59,6 +62,14 @@ func (d TemplateData) Over(base TemplateData) TemplateData {
 	d.Placement = cmp.Or(d.Placement, base.Placement)
 	d.Raw = rawOver(d.Raw, base.Raw)
 	return d
+}
+
+// place returns an override with the subnet and the zone of d, if it names no subnet of its own.
+func (d TemplateData) place(o Override) Override {
+	if o.SubnetID == "" {
+		o.SubnetID, o.Zone = d.SubnetID, cmp.Or(o.Zone, d.Zone)
+	}
+	return o
 }
 
 // rawOver returns parameters with those of base added whose first name does not occur: "MetadataOptions" in

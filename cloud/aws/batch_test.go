@@ -2,10 +2,14 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
 
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -42,5 +46,27 @@ func TestBatcherMergesWhatComesTogether(t *testing.T) {
 	}
 	if again := b.join("c"); again == first {
 		t.Error("a question joined a batch that was sent")
+	}
+}
+
+// An instance that cannot be terminated keeps no other from it. A call that EC2 throttles is not made again for each.
+func TestAProtectedInstanceEndsNoOthersTermination(t *testing.T) {
+	a, p, _ := stage(t)
+	var ids []string
+	for _, claim := range []string{"a", "b"} {
+		ids = append(ids, mustLaunch(t, p, requestFor(claim)).Instance.ID)
+	}
+	a.protected = ids[1]
+	a.fail["TerminateInstances"] = []error{apiError("RequestLimitExceeded", "slow down")}
+	out := p.instances.terminateBatch(t.Context(), ids)
+	if calls := a.count("TerminateInstances"); calls != 1 || !errors.Is(out[ids[0]].err, cloud.ErrThrottled) {
+		t.Errorf("throttled: %d calls, %+v", calls, out)
+	}
+	out = p.instances.terminateBatch(t.Context(), ids)
+	if out[ids[0]].err != nil || code(out[ids[1]].err) != "OperationNotPermitted" {
+		t.Errorf("outcomes %+v", out)
+	}
+	if state := a.instances[0].State.Name; state != ec2types.InstanceStateNameShuttingDown {
+		t.Errorf("the unprotected instance is %s", state)
 	}
 }

@@ -41,7 +41,8 @@ type fakeAccount struct {
 	templates map[string]*ec2types.RequestLaunchTemplateData
 	created   map[string]time.Time // templates that are not old, by name
 	instances []*ec2types.Instance
-	hidden    bool // DescribeInstances lags behind
+	hidden    bool   // DescribeInstances lags behind
+	protected string // ID of the instance with termination protection
 	profiles  map[string]*iamtypes.InstanceProfile
 	roles     map[string]bool
 	messages  []sqstypes.Message
@@ -326,6 +327,9 @@ func (a *fakeAccount) describeInstances(in *ec2.DescribeInstancesInput) (*ec2.De
 }
 
 func (a *fakeAccount) terminate(in *ec2.TerminateInstancesInput) (*ec2.TerminateInstancesOutput, error) {
+	if slices.Contains(in.InstanceIds, a.protected) {
+		return nil, apiError("OperationNotPermitted", "modify its 'disableApiTermination' instance attribute")
+	}
 	out := &ec2.TerminateInstancesOutput{}
 	for _, id := range in.InstanceIds {
 		n := slices.IndexFunc(a.instances, func(i *ec2types.Instance) bool { return *i.InstanceId == id })

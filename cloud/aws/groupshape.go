@@ -158,10 +158,10 @@ func (s *groups) templateData(ctx context.Context, group string, t *astypes.Laun
 		LaunchTemplateId: t.LaunchTemplateId,
 		Versions:         []string{cmp.Or(awssdk.ToString(t.Version), "$Default")},
 	}
-	name := awssdk.ToString(t.LaunchTemplateId)
-	if name == "" {
-		in.LaunchTemplateName, name = t.LaunchTemplateName, awssdk.ToString(t.LaunchTemplateName)
+	if awssdk.ToString(t.LaunchTemplateId) == "" { // EC2 refuses both
+		in.LaunchTemplateName = t.LaunchTemplateName
 	}
+	name := cmp.Or(awssdk.ToString(t.LaunchTemplateName), awssdk.ToString(t.LaunchTemplateId))
 	out, err := s.ec2.DescribeLaunchTemplateVersions(ctx, in)
 	missing := err == nil && len(out.LaunchTemplateVersions) == 0
 	if c := code(err); isMissingTemplate(c) || c == "InvalidLaunchTemplateId.VersionNotFound" || missing {

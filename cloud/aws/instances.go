@@ -232,9 +232,13 @@ func (s *instances) describeBatch(ctx context.Context, ids []string) map[string]
 	})
 }
 
-// terminateBatch serves a batch of Terminate.
+// terminateBatch serves a batch of Terminate. EC2 refuses a whole call for one instance with termination protection:
+// then each ID gets its own call.
 func (s *instances) terminateBatch(ctx context.Context, ids []string) map[string]outcome[struct{}] {
 	answer, err := s.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: ids})
+	if c := code(err); len(ids) > 1 && c != "" && !throttleCodes[c] && !serverCodes[c] {
+		return singly(ctx, ids, s.terminateBatch)
+	}
 	err = wrap("terminate instances", "ec2:TerminateInstances", err)
 	return settle(ctx, ids, err, s.terminateBatch, func(out map[string]outcome[struct{}]) {
 		for _, i := range answer.TerminatingInstances {
@@ -252,14 +256,11 @@ func settle[T any](ctx context.Context, ids []string, err error,
 	again func(context.Context, []string) map[string]outcome[T],
 	found func(map[string]outcome[T]),
 ) map[string]outcome[T] {
-	out := make(map[string]outcome[T], len(ids))
 	unknown := isUnknownInstance(code(err))
 	if unknown && len(ids) > 1 {
-		for _, id := range ids {
-			out[id] = again(ctx, []string{id})[id]
-		}
-		return out
+		return singly(ctx, ids, again)
 	}
+	out := make(map[string]outcome[T], len(ids))
 	for _, id := range ids {
 		out[id] = outcome[T]{err: cloud.ErrNotFound}
 		if err != nil && !unknown {
@@ -268,6 +269,17 @@ func settle[T any](ctx context.Context, ids []string, err error,
 	}
 	if err == nil {
 		found(out)
+	}
+	return out
+}
+
+// singly makes a call of its own for every ID of a batch.
+func singly[T any](ctx context.Context, ids []string,
+	call func(context.Context, []string) map[string]outcome[T],
+) map[string]outcome[T] {
+	out := make(map[string]outcome[T], len(ids))
+	for _, id := range ids {
+		out[id] = call(ctx, []string{id})[id]
 	}
 	return out
 }

@@ -39,6 +39,25 @@ func TestLaunchMakesOneCallOnceCachesAreWarm(t *testing.T) {
 	}
 }
 
+// The status of a class that has been edited is that of its earlier spec: a launch waits until the class is resolved
+// again. A class that is only planned, as in a forecast, has no generation.
+func TestLaunchWaitsUntilAnEditedClassIsResolved(t *testing.T) {
+	_, p, class := stage(t)
+	for _, step := range []struct {
+		generation int64
+		resolved   bool
+		want       error
+	}{{1, true, nil}, {2, false, cloud.ErrClassUnresolved}, {2, true, nil}, {0, false, nil}} {
+		class.Generation = step.generation
+		if step.resolved {
+			resolve(t, p, class)
+		}
+		if _, err := p.Launch(t.Context(), requestFor(fmt.Sprint("c", step.generation))); !errors.Is(err, step.want) {
+			t.Errorf("generation %d, resolved %v: %v, want %v", step.generation, step.resolved, err, step.want)
+		}
+	}
+}
+
 func TestLaunchTagsAndBootsTheInstance(t *testing.T) {
 	a, p, _ := stage(t)
 	req := requestFor("c1", model.OneOf(model.LabelInstanceType, "m7g.large"),

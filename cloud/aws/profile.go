@@ -47,8 +47,8 @@ func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verd
 	if !ok || seen.value.role != role || s.now().Sub(seen.at) > profileAge {
 		name, err := s.ensure(ctx, class, role)
 		if err != nil {
+			s.forget(cloudName(class)) // the profile may hold another role now, or none
 			if code(err) == codeNoEntity {
-				class.Status.InstanceProfile = ""
 				return unready(condition, "RoleNotFound", "spec.role: IAM role %q does not exist; create it or correct the name",
 					role), nil
 			}
@@ -97,7 +97,8 @@ func (s *profiles) madeFor(class *ec2v1.EC2NodeClass, profile *iamtypes.Instance
 	return true
 }
 
-// ensure makes the profile of a class hold a role, and returns the profile's name.
+// ensure makes the profile of a class hold a role, and returns the profile's name. If the role cannot be added, the
+// profile keeps the one that it has, which running instances need.
 func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, role string) (string, error) {
 	name, profile, err := s.of(ctx, class)
 	if err != nil {
@@ -112,6 +113,7 @@ func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, role s
 		}
 		profile = &iamtypes.InstanceProfile{}
 	}
+	var removed *string
 	for _, r := range profile.Roles {
 		if awssdk.ToString(r.RoleName) == role {
 			return name, nil
@@ -122,10 +124,19 @@ func (s *profiles) ensure(ctx context.Context, class *ec2v1.EC2NodeClass, role s
 		if err != nil {
 			return "", wrap("remove role from instance profile "+name, "iam:RemoveRoleFromInstanceProfile", err)
 		}
+		removed = r.RoleName
 	}
-	_, err = s.iam.AddRoleToInstanceProfile(ctx,
+	if err = s.add(ctx, name, role); err != nil && removed != nil {
+		err = errors.Join(err, s.add(ctx, name, *removed))
+	}
+	return name, err
+}
+
+// add adds a role to a profile that has none.
+func (s *profiles) add(ctx context.Context, name, role string) error {
+	_, err := s.iam.AddRoleToInstanceProfile(ctx,
 		&iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
-	return name, wrap(fmt.Sprintf("add role %s to instance profile %s", role, name),
+	return wrap(fmt.Sprintf("add role %s to instance profile %s", role, name),
 		"iam:AddRoleToInstanceProfile and iam:PassRole", err)
 }
 

@@ -215,7 +215,7 @@ func HashKeys(class *ec2v1.EC2NodeClass) (hash, version string) {
 	return classLabel(class) + "-hash", classLabel(class) + "-hash-version"
 }
 
-// readyClass returns the resolved class of a reference; it must not be modified.
+// readyClass returns the class of a reference, resolved as it is now; it must not be modified.
 func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 	class := a.o.Classes(ref)
 	if class == nil {
@@ -235,6 +235,9 @@ func (a *account) readyClass(ref cloud.ClassRef) (*ec2v1.EC2NodeClass, error) {
 		}
 		if c.Status != "True" {
 			return nil, fmt.Errorf("%s: %s: %w", title(class), c.Message, cloud.ErrClassNotReady)
+		}
+		if c.ObservedGeneration != 0 && c.ObservedGeneration < class.Generation { // the status of an earlier spec
+			break
 		}
 		if len(class.Status.Subnets) == 0 || len(class.Status.AMIs) == 0 {
 			break

@@ -234,6 +234,45 @@ func TestRoleCanChange(t *testing.T) {
 	}
 }
 
+// A role that cannot be used takes nothing from the nodes that run: their profile keeps its role, and its name. The
+// earlier role counts again at once, even if it could not be put back.
+func TestAWrongRoleLeavesRunningNodesTheirs(t *testing.T) {
+	a, _, class := stage(t)
+	denied := apiError("AccessDenied", "no iam:PassRole")
+	for _, name := range []string{class.Status.InstanceProfile, "demo_4711"} { // Karpenter's are random
+		profile := a.profiles[class.Status.InstanceProfile]
+		clear(a.profiles)
+		a.profiles[name], class.Status.InstanceProfile = profile, name
+		p := connect(t, a.config(), nil)
+		for _, step := range []struct {
+			role string
+			fail []error
+			want string
+		}{
+			{"node-role", nil, "node-role"},
+			{"typo", nil, "node-role"},
+			{"node-role", nil, "node-role"},
+			{"other", []error{denied}, "node-role"},
+			{"other", []error{denied, denied}, ""},
+			{"node-role", nil, "node-role"},
+		} {
+			class.Spec.Role, a.fail["AddRoleToInstanceProfile"] = step.role, step.fail
+			if err := p.Resolve(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+			roles := ""
+			for _, r := range profile.Roles {
+				roles += *r.RoleName
+			}
+			good := class.StatusConditions().Get("InstanceProfileReady").IsTrue()
+			if roles != step.want || good != (step.role == "node-role") || class.Status.InstanceProfile != name {
+				t.Errorf("%s with role %s, %d failures: ready %v, roles %q, profile %q", name, step.role, len(step.fail), good,
+					roles, class.Status.InstanceProfile)
+			}
+		}
+	}
+}
+
 // A class that Karpenter managed keeps its instance profile, which has a random name; a profile that the user
 // specified before is not modified.
 func TestAProfileThatKarpenterMadeIsKept(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,5 +77,45 @@ func TestRolesArePrintedForKubectl(t *testing.T) {
 		"RoleBinding",
 	}; !slices.Equal(kinds, want) {
 		t.Errorf("kinds %v, want %v: a role comes before what binds it", kinds, want)
+	}
+}
+
+// Each reader has a binding of its own: what is printed for one does not replace what was applied for another.
+func TestTheReadersRolesAreBoundSeparately(t *testing.T) {
+	bindings := map[string]any{} // subjects by name
+	for _, who := range [][]string{
+		{"--user", "jane@example.com"}, {"--user", "john@example.com"}, {"--service-account", "a/b-c"},
+		{"--service-account", "a-b/c"}, {"--user", "jane@example.com", "--service-account", "a/b-c"},
+	} {
+		objects := printed(t, append([]string{"rbac", "--view"}, who...)...)
+		if role := objects[0]; role.GetKind() != "ClusterRole" || role.GetName() != "nodeless-view" ||
+			len(objects) != 1+len(who)/2 {
+			t.Fatalf("%v: %v", who, objects)
+		}
+		for _, o := range objects[1:] {
+			to, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
+			subjects := o.Object["subjects"]
+			if before := bindings[o.GetName()]; before != nil && !reflect.DeepEqual(before, subjects) {
+				t.Errorf("%v: %s bound %v", who, o.GetName(), before)
+			}
+			if o.GetKind() != "ClusterRoleBinding" || to != "nodeless-view" {
+				t.Errorf("%v: %v", who, o.Object)
+			}
+			bindings[o.GetName()] = subjects
+		}
+	}
+	if len(bindings) != 4 {
+		t.Errorf("bindings of 4 readers: %v", bindings)
+	}
+}
+
+func TestReadersAreNamedWithTheirRoleAlone(t *testing.T) {
+	for _, flag := range []string{"--user", "--service-account"} {
+		root := newRoot()
+		root.SetOut(io.Discard)
+		root.SetArgs([]string{"rbac", flag, "a/b"})
+		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), "--view") {
+			t.Errorf("%s without --view: %v", flag, err)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -40,11 +41,14 @@ func execute(name string, args []string) int {
 	root := newRoot()
 	program.CallItself(name, root)
 	root.SetArgs(views.TwoDashes(args))
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return program.ExitInterrupted
 	}
 	code, say := program.ExitCode(err)
+	if _, coded := errors.AsType[*program.ExitError](err); err != nil && !coded && tellsChanges(c, args) {
+		code = exitPlanFails
+	}
 	if say != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", name, program.Printable(name, root, say))
 		if strings.HasPrefix(say.Error(), "unknown ") {
@@ -52,6 +56,16 @@ func execute(name string, args []string) int {
 		}
 	}
 	return code
+}
+
+const exitPlanFails = 1 // with --detailed-exitcode
+
+// tellsChanges reports whether the exit code 2 of a command means that something would change, so that wrong usage
+// needs another one. Flags behind a wrong one have not been parsed.
+func tellsChanges(c *cobra.Command, args []string) bool {
+	const detailed = "detailed-exitcode"
+	on, _ := c.Flags().GetBool(detailed) // an error of commands without this flag
+	return on || c.Name() == "plan" && slices.Contains(args, "--"+detailed)
 }
 
 func newRoot() *cobra.Command {

@@ -3,9 +3,15 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/explain/whatif"
 )
 
 func TestUpRefusesChoicesBeforeItBegins(t *testing.T) {
@@ -15,6 +21,71 @@ func TestUpRefusesChoicesBeforeItBegins(t *testing.T) {
 		root.SilenceErrors, root.SilenceUsage = true, true
 		if err := root.Execute(); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s %s: %v", flag, value, err)
+		}
+	}
+}
+
+// 2 says that something would change: a usage of plan that is wrong must not say so.
+func TestAWrongUsageOfPlanIsNoChange(t *testing.T) {
+	for _, c := range []struct {
+		args, horizon string
+		want          int
+	}{
+		{"plan --detailed-exitcode --no-such-flag", "", 1},
+		{"plan --no-such-flag --detailed-exitcode", "", 1},
+		{"plan --detailed-exitcode=true --no-such-flag", "", 1},
+		{"plan --detailed-exitcode stray", "", 1},
+		{"plan --detailed-exitcode -f pool.yaml", "soon", 1},
+		{"plan --detailed-exitcode", "", 1},
+		{"plan --no-such-flag", "", program.ExitFailure},
+		{"plan stray", "", program.ExitFailure},
+		{"plan -f pool.yaml", "soon", program.ExitFailure},
+		{"why --detailed-exitcode", "", program.ExitFailure},
+	} {
+		t.Setenv("NODELESS_HORIZON", c.horizon)
+		if got := execute("nodeless", strings.Fields(c.args)); got != c.want {
+			t.Errorf("NODELESS_HORIZON=%q %s: exit code %d, want %d", c.horizon, c.args, got, c.want)
+		}
+	}
+}
+
+// A mistyped subcommand is an error, also of commands that only group others.
+func TestAnUnknownSubcommandFails(t *testing.T) {
+	for _, group := range append(program.Commands(newRoot()), newRoot()) {
+		if !group.HasSubCommands() || group.Name() == "simulate" { // which wants a file
+			continue
+		}
+		path := strings.Fields(group.CommandPath())[1:]
+		root := newRoot()
+		root.SetArgs(append(path, "no-such-command"))
+		root.SetOut(io.Discard)
+		err := root.ExecuteContext(t.Context())
+		if code, _ := program.ExitCode(err); code != program.ExitFailure ||
+			!strings.Contains(err.Error(), "unknown command") {
+			t.Errorf("%s no-such-command: exit code %d, %v", group.CommandPath(), code, err)
+		}
+	}
+}
+
+// What Tab offers after "plan --delete", plan accepts.
+func TestPlanDeletesTheKindsThatTabOffers(t *testing.T) {
+	root, out := newRoot(), &bytes.Buffer{}
+	root.SetArgs([]string{"__complete", "plan", "--delete", ""})
+	root.SetOut(out)
+	root.SetErr(io.Discard)
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	offered := strings.Fields(out.String())
+	if !slices.Contains(offered, "node/") {
+		t.Errorf("no node/ in %q", offered)
+	}
+	for _, kind := range offered {
+		if !strings.HasSuffix(kind, "/") {
+			continue
+		}
+		if _, _, err := (&whatif.Change{}).Named(kind + "a"); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -33,7 +33,12 @@ type Settings struct {
 	Pools []string
 	// Class is the spec of the NodeClass default.
 	Class eksv1.NodeClassSpec
+	// BuiltInCNI says that nodes have the VPC CNI that EKS builds into them, as in the simulated region.
+	BuiltInCNI bool
 }
+
+// HasCNI reports whether the mode is on and builds a VPC CNI into its nodes.
+func (s *Settings) HasCNI() bool { return s != nil && s.BuiltInCNI }
 
 // ParsePools reads a list of built-in NodePools, separated by commas.
 func ParsePools(list string) ([]string, error) {

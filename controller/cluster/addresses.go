@@ -22,10 +22,11 @@ type subnets struct {
 	*hub
 	objects *objects
 	nodes   *nodes
-	byClass map[cloud.ClassRef][]cloud.Subnet
+	byClass classSubnets
 	pods    podNetwork
 	windows windowsNetwork
-	cni     *facts.CNI // of all nodes but those of EKS Auto Mode; nil if it is not known what they take
+	cni     *facts.CNI // of all nodes, or of all but those of EKS Auto Mode; nil if it is not known what they take
+	builtIn bool       // see Options.BuiltInCNI
 	host    int        // pods of DaemonSets on the host network of a node, at least facts.HostPods
 	rolled  int64      // the generation of the VPC CNI's DaemonSet that last ran on all nodes
 	// earlier are the values that cni had until changed. They are kept as long as nodes may hold addresses that they
@@ -33,6 +34,8 @@ type subnets struct {
 	earlier []facts.CNI
 	changed time.Time
 }
+
+type classSubnets map[cloud.ClassRef][]cloud.Subnet
 
 // SetSubnets sets the subnets in which a node class launches, with their free addresses. The State keeps the slice:
 // do not change it.
@@ -77,14 +80,19 @@ func (sn *subnets) readCNI() (changed bool) {
 func isAutoClass(class cloud.ClassRef) bool { return class.Group == eksv1.GroupVersion.Group }
 
 // knows reports whether it is known what the nodes of a class take from subnets.
-func (sn *subnets) knows(class cloud.ClassRef) bool { return sn.cni != nil || isAutoClass(class) }
+func (sn *subnets) knows(class cloud.ClassRef) bool {
+	return sn.cni != nil || sn.builtIn && isAutoClass(class)
+}
 
 // cniOf returns the VPC CNI of a node of a class that is known.
 func (sn *subnets) cniOf(class cloud.ClassRef, t *facts.Type, maxPods int64) facts.CNI {
-	if isAutoClass(class) {
+	auto := isAutoClass(class)
+	if sn.builtIn && auto {
 		return facts.AutoModeCNI(t, maxPods)
 	}
-	return *sn.cni
+	cni := *sn.cni
+	cni.CustomNetwork, cni.PodENI = cni.CustomNetwork && !auto, cni.PodENI && !auto
+	return cni
 }
 
 // idsOf returns the IDs of a class's subnets; nil if the subnets, or what nodes take from them, are unknown.
@@ -216,7 +224,7 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 // reconfigured to keep fewer addresses, a node releases its surplus only later.
 func (sn *subnets) takes(class cloud.ClassRef, it *model.InstanceType, pods int64) int64 {
 	most := it.AddressesFor(pods)
-	if t, ok := facts.Lookup(it.Name); ok && !isAutoClass(class) {
+	if t, ok := facts.Lookup(it.Name); ok && !(sn.builtIn && isAutoClass(class)) {
 		for _, c := range sn.earlier {
 			most = max(most, int64(c.FromPodSubnet(t, c.Holding(t, int(pods), int(it.Capacity[model.Pods])))))
 		}

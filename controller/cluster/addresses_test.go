@@ -13,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // Addresses limit nothing where it is unknown how many a node takes: without the VPC CNI, where its DaemonSet has
@@ -76,15 +77,22 @@ func inFlight(pods string) *karpv1.NodeClaim {
 }
 
 // Nodes of EKS Auto Mode take prefixes, or single addresses with ipv4PrefixSize: "32", whether other nodes have an
-// aws-node or not.
+// aws-node or not. Where EKS builds no CNI into them, another one gives them addresses.
 func TestASnapshotKnowsTheAddressesOfAutoMode(t *testing.T) {
-	w, c := fresh()
+	c := clock.NewVirtual(noon.Add(time.Minute))
+	w, elsewhere := New(Options{Clock: c, BuiltInCNI: true}), New(Options{Clock: c})
 	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: eksv1.Kind, Name: "default"}
 	np := poolOf("auto", 1)
 	ref := np.Spec.Template.Spec.NodeClassRef
 	ref.Group, ref.Kind, ref.Name = auto.Group, auto.Kind, auto.Name
-	w.Update(np)
-	w.SetSubnets(auto, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 100, At: c.Now()}})
+	for _, w := range []*State{w, elsewhere} {
+		w.Update(np)
+		w.SetSubnets(auto, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 100, At: c.Now()}})
+		w.SetCatalog(auto, m5LargeOf(110), "")
+	}
+	if s := elsewhere.Snapshot(); s.Subnets != nil || s.Pools[0].Subnets != nil || s.Pools[0].Types[0].Addresses != nil {
+		t.Errorf("with an unknown CNI: %+v", s.Subnets)
+	}
 	takes := func(maxPods int64, steps ...model.AddressStep) {
 		t.Helper()
 		w.SetCatalog(auto, m5LargeOf(maxPods), "")

@@ -275,7 +275,7 @@ func TestAPodLeadsForEachOfItsClaims(t *testing.T) {
 		w, _ := fresh()
 		for _, o := range []client.Object{
 			deviceClass(1), gpusOf("n", 4, 2), nodeOf("n", 3), first, sharing(podOf("a", "", "1", 5), "first"),
-			sharing(podOf("b", "", "1", 6)),
+			sharing(podOf("b", "", "1", 6), "first"),
 		} {
 			w.Update(o)
 		}

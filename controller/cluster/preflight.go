@@ -18,6 +18,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/rules"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // criticalPriority is the lowest priority of Kubernetes' critical classes (k8s.io/kubernetes/pkg/apis/scheduling).
@@ -59,8 +60,8 @@ func (s *State) unsettled() string {
 }
 
 // rolling describes the progress of the VPC CNI's rollout, "" if it is complete. Nodes that are not ready do not
-// count, since none of their pods is ready but, for a moment, the VPC CNI's own on a new node; and once the rollout is
-// complete, later nodes get the new pods without one.
+// count, unless their pod is ready as on a new node for a moment; and once the rollout is complete, later nodes get the
+// new pods without one.
 func (sn *subnets) rolling() string {
 	ds := sn.cniDaemonSet()
 	if sn.cni == nil || ds == nil || ds.Status.ObservedGeneration == 0 || sn.rolled == ds.Generation ||
@@ -69,7 +70,7 @@ func (sn *subnets) rolling() string {
 	}
 	unready := int32(0)
 	for _, m := range sn.nodes.byName {
-		if m.notReady {
+		if m.notReady && !slices.ContainsFunc(m.pods, func(p *pod) bool { return sn.runsReady(p, ds) }) {
 			unready++
 		}
 	}
@@ -84,6 +85,12 @@ func (sn *subnets) rolling() string {
 	}
 	return fmt.Sprintf("DaemonSet kube-system/%s rolls: its new pods are ready on %d of %s", facts.CNIContainer, has,
 		reason.Count(int(want), "node"))
+}
+
+// runsReady reports whether a pod of a DaemonSet is ready.
+func (sn *subnets) runsReady(p *pod, ds *appsv1.DaemonSet) bool {
+	o := sn.objects.pods.live[types.NamespacedName{Namespace: p.Key.Namespace, Name: p.Key.Name}]
+	return o != nil && metav1.IsControlledBy(o, ds) && conditions.PodReady(o)
 }
 
 // ClassChanged keeps the pools of a class from launching until SetCatalog says what the class offers now. An enforced

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
@@ -120,12 +121,25 @@ func TestARolloutOfTheCNIHoldsUpMoves(t *testing.T) {
 	w.Update(started)
 	w.Update(claimOf("claim-b", "b", 1))
 	want("the pod of a new node runs", "its new pods are ready on 1 of 2 nodes", rolledTo(6, 2, 2, 1))
+	joining, cniPod := nodeOf("c", 1), podOf("aws-node-c", "c", "100m", 1)
+	joining.Status.Conditions[0].Status = corev1.ConditionFalse
+	rolling := rolledTo(10, 2, 3, 2)
+	rolling.Status.DesiredNumberScheduled, rolling.UID = 3, "aws-node"
+	cniPod.Namespace = rolling.Namespace
+	owner := metav1.NewControllerRef(rolling, appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
+	cniPod.OwnerReferences = []metav1.OwnerReference{*owner}
+	cniPod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	w.Update(joining)
+	w.Update(cniPod)
+	want("the pod of a node that joins is ready before its node", "its new pods are ready on 2 of 3 nodes", rolling)
+	w.Delete(cniPod)
+	w.Delete(joining)
 	lost := b.DeepCopy()
 	lost.Status.Conditions[0].Status, lost.ResourceVersion = corev1.ConditionFalse, "7"
 	w.Update(lost)
-	want("that node is not ready", "", rolledTo(8, 2, 2, 1))
+	want("that node is not ready", "", rolledTo(11, 2, 2, 1))
 
-	byHand := rolledTo(9, 3, 0, 2)
+	byHand := rolledTo(12, 3, 0, 2)
 	byHand.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType
 	want("its pods are replaced by hand", "", byHand)
 }

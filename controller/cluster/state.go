@@ -33,6 +33,9 @@ type Options struct {
 	// Readable reports whether a kind may be read. Only then does Attach watch optional kinds, such as those that say
 	// how many pods will be created. nil = no.
 	Readable func(context.Context, client.Object) bool
+	// BuiltInCNI says that nodes of EKS Auto Mode have the VPC CNI that EKS builds into them. Elsewhere it is unknown what
+	// they take from subnets, unless aws-node runs there.
+	BuiltInCNI bool
 	// NoDevices disables dynamic resource allocation: pods with ResourceClaims are not planned for.
 	NoDevices bool
 	// NoStatic leaves pools with spec.replicas alone: they neither gain nor lose nodes.
@@ -116,7 +119,7 @@ func New(o Options) *State {
 	failures := &failures{hub: h, byPool: map[string]failing{}, fromPools: o.ReadFailures}
 	pauses := &pauses{hub: h, until: map[string]time.Time{}}
 	catalogs := map[cloud.ClassRef]catalog{}
-	subnets := &subnets{hub: h, objects: objects, nodes: nodes, byClass: map[cloud.ClassRef][]cloud.Subnet{}}
+	subnets := &subnets{hub: h, objects: objects, nodes: nodes, builtIn: o.BuiltInCNI, byClass: classSubnets{}}
 	overlaid := &overlaid{
 		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 	}

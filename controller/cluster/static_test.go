@@ -40,7 +40,7 @@ func TestNodesStayUntilTheirNodeClassWasRead(t *testing.T) {
 	w.Update(nodeOf("a", 1))
 	w.Update(claimOf("claim-a", "a", 1))
 	plan := engine.Disrupt(w.Snapshot(), model.Policy{})
-	if len(plan.Removals) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason.Rule != model.RuleNoPrice {
+	if len(plan.Removals) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason.Rule != model.RulePoolNotReady {
 		t.Errorf("before: %+v", plan)
 	}
 	w.SetCatalog(class, types1(), "")

@@ -151,7 +151,7 @@ func (ps *pods) reshape(p *pod) {
 	p.needs = needs
 	ps.storage.use(p)
 	if slices.ContainsFunc(needs, func(n need) bool { return n.kind == sharersKind && !slices.Contains(before, n) }) {
-		ps.sharersChanged(p)
+		defer ps.sharersChanged(p) // last, since it may reshape p again
 	}
 	if same {
 		return

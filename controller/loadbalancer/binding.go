@@ -66,6 +66,12 @@ func (c *controller) putBinding(
 	ctx context.Context, namespace, name string, spec map[string]any, old *unstructured.Unstructured,
 ) error {
 	client := c.dynamic.Resource(bindings).Namespace(namespace)
+	if old != nil && specOf(old, "targetGroupARN") != spec["targetGroupARN"] { // it cannot be changed
+		if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("TargetGroupBinding %s/%s: %w", namespace, name, err)
+		}
+		old = nil
+	}
 	var err error
 	switch {
 	case old == nil:

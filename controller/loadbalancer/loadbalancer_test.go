@@ -3,6 +3,7 @@ package loadbalancer
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http/httptest"
 	"slices"
@@ -20,8 +21,20 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/region"
@@ -78,7 +91,7 @@ func read(t *testing.T, text string) *objects {
 		slices: map[string][]*discoveryv1.EndpointSlice{},
 	}
 	pods := map[string]*corev1.Pod{}
-	o.pod = func(namespace, name string) *corev1.Pod { return pods[namespace+"/"+name] }
+	o.pod = func(namespace, name string) (*corev1.Pod, error) { return pods[namespace+"/"+name], nil }
 	for part := range strings.SplitSeq(text, "\n---\n") {
 		decode := func(into any) {
 			t.Helper()
@@ -527,5 +540,148 @@ func TestALoadBalancerHasASecurityGroup(t *testing.T) {
 	}
 	if left := look(nil); len(left) > 0 {
 		t.Errorf("left %+v", left)
+	}
+}
+
+// controllerOf returns a controller of a cluster with these objects, which it calls through fake clients.
+func controllerOf(t *testing.T, s *syncer, kube kubernetes.Interface, others ...runtime.Object) *controller {
+	t.Helper()
+	c := &controller{
+		Options: Options{Cluster: "prod", Log: slog.New(slog.DiscardHandler)}, kube: kube, aws: s, owns: true,
+		dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+			map[schema.GroupVersionResource]string{
+				bindings: "TargetGroupBindingList", params: "IngressClassParamsList", autoModeParams: "IngressClassParamsList",
+			}, others...),
+		recorder: record.NewFakeRecorder(100), told: map[string]bool{},
+	}
+	if c.watched = watch(kube, c.dynamic); !c.watched.start(t.Context()) {
+		t.Fatal("no caches")
+	}
+	t.Cleanup(c.watched.stop)
+	return c
+}
+
+// ownBinding returns a user's TargetGroupBinding of the game's Service.
+func ownBinding(arn string) *unstructured.Unstructured {
+	own := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"targetGroupARN": arn, "serviceRef": map[string]any{"name": "service-2048", "port": int64(80)},
+	}}}
+	own.SetGroupVersionKind(bindings.GroupVersion().WithKind("TargetGroupBinding"))
+	own.SetNamespace("study-aews")
+	own.SetName("own")
+	return own
+}
+
+// registered returns how many targets are registered.
+func registered(r *region.Region) (n int) {
+	for _, g := range r.TargetGroups() {
+		for _, at := range g.Targets {
+			if at.DeregisteredAt.IsZero() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// A pod that the API server does not return now keeps its target; one that is gone loses it.
+func TestAPodThatCannotBeReadKeepsItsTarget(t *testing.T) {
+	for _, gate := range []string{slices.Collect(maps.Keys(read(t, game).ingressStacks()[0].targetGroups))[0], "own"} {
+		s, r := atAWS(t)
+		group, err := r.CreateTargetGroup(region.TargetGroup{
+			TargetGroupName: "own", Protocol: "HTTP", Port: 80, TargetType: "ip",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := read(t, strings.ReplaceAll(game, "target-health.elbv2.k8s.aws/game", gatePrefix+gate))
+		pod, _ := o.pod("study-aews", "gated")
+		objects := []runtime.Object{o.services["study-aews/service-2048"], o.slices["study-aews/service-2048"][0], pod}
+		var others []runtime.Object
+		if gate == "own" {
+			others = append(others, ownBinding(group.TargetGroupARN))
+		} else {
+			objects = append(objects, o.ingresses[0])
+		}
+		kube := kubefake.NewClientset(objects...)
+		c := controllerOf(t, s, kube, others...)
+		var fail error
+		kube.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return fail != nil, nil, fail
+		})
+		want := func(when string, targets int, failed error) {
+			t.Helper()
+			fail = failed
+			if _, err := c.reconcile(t.Context()); !errors.Is(err, failed) || registered(r) != targets {
+				t.Errorf("%s, %s: %d targets, want %d; %v", gate, when, registered(r), targets, err)
+			}
+		}
+		want("at first", 3, nil)
+		want("the API server is busy", 3, apierrors.NewTooManyRequests("later", 1))
+		want("the API server answers", 3, nil)
+		if err := kube.CoreV1().Pods("study-aews").Delete(t.Context(), "gated", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want("without the pod", 2, nil)
+	}
+}
+
+// As in the AWS Load Balancer Controller, a TargetGroupBinding keeps its target group: the pods would stay registered
+// in the earlier one. A name beside an ARN has no effect.
+func TestATargetGroupBindingKeepsItsTargetGroup(t *testing.T) {
+	props := &apiextensions.JSONSchemaProps{}
+	err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+		CRDs()[0].Spec.Versions[0].Schema.OpenAPIV3Schema, props, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	structural, err := structuralschema.NewStructural(props)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := cel.NewValidator(structural, true, celconfig.PerCallLimit)
+	binding := func(arn, name string) map[string]any {
+		o := ownBinding(arn)
+		if arn == "" {
+			unstructured.RemoveNestedField(o.Object, "spec", "targetGroupARN")
+		}
+		if name != "" {
+			o.Object["spec"].(map[string]any)["targetGroupName"] = name
+		}
+		return o.Object
+	}
+	for _, c := range []struct {
+		from, to [2]string
+		field    string
+	}{
+		{[2]string{"a", ""}, [2]string{"a", ""}, ""},
+		{[2]string{"", "n"}, [2]string{"", "n"}, ""},
+		{[2]string{"a", ""}, [2]string{"a", "n"}, ""},
+		{[2]string{"a", ""}, [2]string{"b", ""}, "spec.targetGroupARN"},
+		{[2]string{"a", "n"}, [2]string{"", "n"}, "spec.targetGroupARN"},
+		{[2]string{"", "n"}, [2]string{"", "m"}, "spec.targetGroupName"},
+	} {
+		found, _ := rules.Validate(t.Context(), nil, structural, binding(c.to[0], c.to[1]), binding(c.from[0], c.from[1]),
+			celconfig.RuntimeCELCostBudget)
+		if (c.field == "") != (len(found) == 0) || !strings.Contains(fmt.Sprint(found), c.field) {
+			t.Errorf("from %q to %q: %v, want %q", c.from, c.to, found, c.field)
+		}
+	}
+}
+
+// The API server refuses another ARN, so a binding of the controller's own is made anew when its target group was.
+func TestABindingFollowsItsOwnTargetGroup(t *testing.T) {
+	s, _ := atAWS(t)
+	old := ownBinding("a")
+	old.SetUID("old")
+	c := controllerOf(t, s, kubefake.NewClientset(), old)
+	spec := ownBinding("b").Object["spec"].(map[string]any)
+	if err := c.putBinding(t.Context(), "study-aews", "own", spec, old); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.dynamic.Resource(bindings).Namespace("study-aews").Get(t.Context(), "own", metav1.GetOptions{})
+	if err != nil || specOf(got, "targetGroupARN") != "b" || got.GetUID() == "old" ||
+		got.GetLabels()[labelStack] != "own" {
+		t.Errorf("the binding is %v, %v", got, err)
 	}
 }

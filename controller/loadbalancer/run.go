@@ -140,6 +140,9 @@ func (c *controller) reconcile(ctx context.Context) (pending bool, err error) {
 	pods := podReader{ctx: ctx, kube: c.kube, found: map[string]*corev1.Pod{}}
 	o.pod = pods.get
 	stacks := append(o.ingressStacks(), o.serviceStacks()...)
+	if pods.failed != nil { // the pod's target must not be taken for one that is gone
+		return false, pods.failed
+	}
 	c.tell(stacks)
 	existing := c.watched.list(bindings)
 	if len(stacks) == 0 && !c.owns && len(existing) == 0 {

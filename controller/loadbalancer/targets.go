@@ -25,7 +25,7 @@ type objects struct {
 	nodes     []*corev1.Node
 	params    map[string]*unstructured.Unstructured // IngressClassParams by GROUP/NAME
 	// pod returns a pod that waits for a readiness gate; nil if it is gone.
-	pod func(namespace, name string) *corev1.Pod
+	pod func(namespace, name string) (*corev1.Pod, error)
 }
 
 // fill gives a target group the targets of a Service port: addresses of ready pods, or nodes at their node port.
@@ -61,7 +61,9 @@ func (c *objects) fill(g *targetGroup, s *corev1.Service, port corev1.ServicePor
 			continue
 		}
 		for _, e := range slice.Endpoints {
-			c.addEndpoint(g, e, *slice.Ports[at].Port)
+			if err := c.addEndpoint(g, e, *slice.Ports[at].Port); err != nil {
+				return err
+			}
 		}
 	}
 	sortTargets(g.targets)
@@ -74,21 +76,21 @@ func sortTargets(targets []target) {
 
 // addEndpoint registers a pod that is ready, or that has the group's readiness gate and whose containers are ready. A
 // terminating pod is deregistered at once: its load balancer lets its requests finish.
-func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32) {
+func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32) error {
 	if len(e.Addresses) == 0 || ptr.Deref(e.Conditions.Terminating, false) {
-		return
+		return nil
 	}
 	t := target{id: e.Addresses[0], port: port}
 	if ptr.Deref(e.Conditions.Ready, true) {
 		g.targets = append(g.targets, t)
-		return
+		return nil
 	}
 	if e.TargetRef == nil || e.TargetRef.Kind != "Pod" || c.pod == nil {
-		return
+		return nil
 	}
-	p := c.pod(e.TargetRef.Namespace, e.TargetRef.Name)
-	if p == nil || p.DeletionTimestamp != nil || !hasCondition(p.Status.Conditions, corev1.ContainersReady) {
-		return
+	p, err := c.pod(e.TargetRef.Namespace, e.TargetRef.Name)
+	if err != nil || p == nil || p.DeletionTimestamp != nil || !hasCondition(p.Status.Conditions, corev1.ContainersReady) {
+		return err
 	}
 	if hasGate(p, func(gate string) bool { return gate == gatePrefix+g.name }) {
 		g.targets = append(g.targets, t)
@@ -97,6 +99,7 @@ func (c *objects) addEndpoint(g *targetGroup, e discoveryv1.Endpoint, port int32
 		}
 		g.gated[t] = p
 	}
+	return nil
 }
 
 func hasCondition(list []corev1.PodCondition, kind corev1.PodConditionType) bool {

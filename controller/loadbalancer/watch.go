@@ -2,10 +2,12 @@ package loadbalancer
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -138,22 +140,27 @@ type podReader struct {
 	kube    kubernetes.Interface
 	found   map[string]*corev1.Pod
 	waiting bool // one of them has one of our readiness gates
+	failed  error
 }
 
-func (r *podReader) get(namespace, name string) *corev1.Pod {
+func (r *podReader) get(namespace, name string) (*corev1.Pod, error) {
 	key := namespace + "/" + name
 	if p, ok := r.found[key]; ok {
-		return p
+		return p, nil
 	}
 	p, err := r.kube.CoreV1().Pods(namespace).Get(r.ctx, name, metav1.GetOptions{})
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
 		p = nil
+	case err != nil:
+		r.failed = fmt.Errorf("read pod %s: %w", key, err)
+		return nil, r.failed
 	}
 	if p != nil && hasGate(p, isGate) {
 		r.waiting = true
 	}
 	r.found[key] = p
-	return p
+	return p, nil
 }
 
 // kindOf returns an object's kind for use in a sentence.

@@ -91,7 +91,8 @@ func (g *collector) collect(ctx context.Context) error {
 
 func (g *collector) isYoung(since time.Time) bool { return g.until(since, minAge) > 0 }
 
-// collectInstance terminates an instance whose claim is gone or names another instance.
+// collectInstance terminates an instance whose claim is gone or names another instance. The list that i is from may be
+// older than the end of the claim: an instance that has been released meanwhile stays.
 func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error {
 	if g.isYoung(i.Launched) || i.State == cloud.Terminating || i.State == cloud.Terminated || i.Claim == "" ||
 		g.launches.isInFlight(i.Claim) {
@@ -106,6 +107,12 @@ func (g *collector) collectInstance(ctx context.Context, i cloud.Instance) error
 		return nil
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("look for NodeClaim %s of instance %s: %w", i.Claim, i.ID, err)
+	}
+	switch now, err := g.instances.cloud.Get(ctx, i.ID); {
+	case errors.Is(err, cloud.ErrNotFound), err == nil && now.Claim != i.Claim:
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for instance %s, which has no NodeClaim: %w", i.ID, err)
 	}
 	g.log.Info("terminate an instance without NodeClaim", "instance", i.ID, "nodeclaim", i.Claim)
 	if err := g.instances.cloud.Terminate(ctx, i.ID); err != nil && !errors.Is(err, cloud.ErrNotFound) {

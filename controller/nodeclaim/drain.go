@@ -2,7 +2,9 @@ package nodeclaim
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -193,6 +195,13 @@ func (d *drainer) requestEviction(ctx context.Context, pod *corev1.Pod, seconds 
 // isOver reports whether a request failed because its pod is gone: a conflict means that another pod has its name.
 func isOver(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
+// isDenied reports whether the API server has understood a request about a pod that is there, and denies it.
+func isDenied(err error) bool {
+	s, ok := errors.AsType[*apierrors.StatusError](err)
+	return ok && s.ErrStatus.Code >= http.StatusBadRequest && s.ErrStatus.Code < http.StatusInternalServerError &&
+		!apierrors.IsTooManyRequests(err) && !isOver(err)
+}
+
 // deletePod deletes a pod that the Node's deadline leaves no time to evict.
 func (d *drainer) deletePod(ctx context.Context, pod *corev1.Pod, wait time.Duration, end time.Time) error {
 	uid, seconds := pod.UID, max(int64(wait/time.Second), 1)
@@ -253,15 +262,21 @@ func (d *drainer) lostOn(ctx context.Context, node string) ([]corev1.Pod, error)
 }
 
 // removeAll evicts pods whose instance is gone, without grace period, so that their Jobs can tell a disruption from a
-// failure, and deletes those whose eviction PodDisruptionBudgets refuse.
+// failure, and deletes those whose eviction is refused, by PodDisruptionBudgets or by an admission policy. Pods whose
+// deletion is denied as well are left to Kubernetes, which collects the pods of a Node that is gone.
 func (d *drainer) removeAll(ctx context.Context, pods []corev1.Pod) error {
 	for i := range pods {
 		pod := &pods[i]
 		err := d.requestEviction(ctx, pod, new(int64(0)))
-		if apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) { // internal error: several budgets
+		if err != nil && !isOver(err) {
 			err = d.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: &pod.UID}, client.GracePeriodSeconds(0))
 		}
-		if err != nil && !isOver(err) {
+		switch {
+		case isDenied(err):
+			d.log.Warn("a pod whose node's instance is gone cannot be removed; Kubernetes removes it after its Node", "pod",
+				client.ObjectKeyFromObject(pod), "node", pod.Spec.NodeName, "error", err)
+			continue
+		case err != nil && !isOver(err):
 			return fmt.Errorf("remove pod %s/%s, whose node's instance is gone: %w", pod.Namespace, pod.Name, err)
 		}
 		d.log.Info("removed a pod whose node's instance is gone", "pod", client.ObjectKeyFromObject(pod),

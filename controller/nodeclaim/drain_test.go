@@ -2,6 +2,8 @@ package nodeclaim
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -25,7 +27,9 @@ import (
 // server is an API server with one pod; the cache beside it is still empty.
 type server struct {
 	client.Client
-	pod *corev1.Pod // nil once it is evicted
+	pod *corev1.Pod // nil once it is evicted or deleted
+
+	noEviction, noDeletion error // why these are refused
 }
 
 func (s *server) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
@@ -36,6 +40,13 @@ func (s *server) List(_ context.Context, list client.ObjectList, opts ...client.
 		list.(*corev1.PodList).Items = []corev1.Pod{*s.pod}
 	}
 	return nil
+}
+
+func (s *server) Delete(context.Context, client.Object, ...client.DeleteOption) error {
+	if s.noDeletion == nil {
+		s.pod = nil
+	}
+	return s.noDeletion
 }
 
 func (s *server) SubResource(string) client.SubResourceClient { return evictions{server: s} }
@@ -49,6 +60,9 @@ type evictions struct {
 func (e evictions) Create(_ context.Context, o client.Object, body client.Object,
 	_ ...client.SubResourceCreateOption,
 ) error {
+	if e.server.noEviction != nil {
+		return e.server.noEviction
+	}
 	what := policyv1.Resource("pods")
 	if e.server.pod == nil || e.server.pod.Name != o.GetName() {
 		return apierrors.NewNotFound(what, o.GetName())
@@ -85,7 +99,7 @@ func with(s *server) *drainer {
 	clk := clock.NewVirtual(time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC))
 	return &drainer{&objects{
 		client: s, cache: unaware{}, cluster: cluster.New(cluster.Options{Clock: clk}), recorder: silent{}, clock: clk,
-		state: &pendingState{}, metrics: metrics.New(nil),
+		state: &pendingState{}, metrics: metrics.New(nil), log: slog.New(slog.DiscardHandler),
 	}}
 }
 
@@ -139,5 +153,34 @@ func TestANodeThatIsReclaimedDuringItsDrainWaitsForNoReplacement(t *testing.T) {
 	}
 	if _, err := d.drain(t.Context(), node, claim); err != nil || s.pod != nil {
 		t.Errorf("the pod waits for a replacement: %t, %v", s.pod != nil, err)
+	}
+}
+
+// A pod whose instance is gone keeps neither its Node nor its claim, whatever an admission policy says: Kubernetes
+// collects it once the Node is gone.
+func TestNoPolicyKeepsANodeWhoseInstanceIsGone(t *testing.T) {
+	pods := policyv1.Resource("pods")
+	denied := apierrors.NewForbidden(pods, "db-0", errors.New("ValidatingAdmissionPolicy denied it"))
+	invalid := apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "db-0", nil)
+	for name, c := range map[string]struct {
+		noEviction, noDeletion error
+		stays, fails           bool
+	}{
+		"a budget refuses the eviction":           {noEviction: apierrors.NewTooManyRequests("budget", 0)},
+		"a policy refuses the eviction, 400":      {noEviction: apierrors.NewBadRequest("denied")},
+		"a policy refuses the eviction, 403":      {noEviction: denied},
+		"a policy refuses the eviction, 422":      {noEviction: invalid},
+		"a policy refuses the deletion, too":      {noEviction: denied, noDeletion: denied, stays: true},
+		"the pod is gone":                         {noEviction: apierrors.NewNotFound(pods, "db-0"), stays: true},
+		"the API server asks to slow down":        {denied, apierrors.NewTooManyRequests("busy", 1), true, true},
+		"the API server cannot delete it for now": {denied, apierrors.NewInternalError(errors.New("etcd")), true, true},
+		"the API server cannot be reached":        {denied, errors.New("connection refused"), true, true},
+	} {
+		s := &server{pod: podOn("lost", "1"), noEviction: c.noEviction, noDeletion: c.noDeletion}
+		d := with(s)
+		d.cache = seeing{s: s}
+		if err := d.removeLost(t.Context(), "lost"); (err != nil) != c.fails || (s.pod != nil) != c.stays {
+			t.Errorf("%s: the pod stays: %t, and %v", name, s.pod != nil, err)
+		}
 	}
 }

@@ -26,6 +26,8 @@ const (
 	// healthInterval is how often the cloud is asked which instances fail its checks
 	// (github.com/aws/karpenter-provider-aws/pkg/controllers/interruption).
 	healthInterval = time.Minute
+	// deniedInterval replaces healthInterval while the cloud denies access to its checks.
+	deniedInterval = 10 * time.Minute
 )
 
 // response is the reaction to a notice.
@@ -161,26 +163,25 @@ func (i *interrupter) handleAll(ctx context.Context, got []cloud.Interruption) {
 	}
 }
 
-// checkHealth ends instances that fail the cloud's checks, until ctx is done or the cloud denies access to the
-// results.
+// checkHealth ends instances that fail the cloud's checks, until ctx is done. It asks rarely while the cloud denies
+// access to the results: the permission may be missing for good, or the credentials may have expired for a moment.
 func (i *interrupter) checkHealth(ctx context.Context) {
-	counted, refused := map[string]bool{}, false
+	counted, denied := map[string]bool{}, false
 	i.every(ctx, func() time.Duration {
-		if refused {
-			<-ctx.Done()
-			return 0
-		}
 		got, err := i.health.Unhealthy(ctx)
-		if err != nil && ctx.Err() == nil {
-			refused = errors.Is(err, cloud.ErrUnauthorized)
-			i.log.Warn("cannot ask which instances fail the cloud's checks", "error", err, "retry", !refused)
+		before, pause := denied, healthInterval
+		if denied = errors.Is(err, cloud.ErrUnauthorized); denied {
+			pause = deniedInterval
+		}
+		if err != nil && ctx.Err() == nil && !(before && denied) {
+			i.log.Warn("cannot ask which instances fail the cloud's checks", "error", err, "retry", pause)
 		}
 		now := i.handleUnhealthy(ctx, got, counted)
 		if err != nil { // earlier results may still hold, and count once
 			maps.Copy(now, counted)
 		}
 		counted = now
-		return healthInterval
+		return pause
 	})
 }
 

@@ -112,7 +112,7 @@ func (l *launcher) launch(ctx context.Context, name string) (again time.Duration
 	if wait, held, err := l.held(ctx, claim); held || err != nil {
 		return wait, err
 	}
-	before := l.state.claims.update(claim.UID, func(s *claimState) { s.attempted = true }).mayHaveInstance
+	l.state.claims.update(claim.UID, func(s *claimState) { s.attempted = true })
 	if err := l.prepare(ctx, claim); err != nil {
 		return 0, err
 	}
@@ -120,9 +120,6 @@ func (l *launcher) launch(ctx context.Context, name string) (again time.Duration
 	l.noteExhausted(claim, &got, err)
 	switch {
 	case errors.Is(err, cloud.ErrNoCapacity):
-		if !before { // otherwise an earlier call may have started an instance: the deletion looks for it
-			l.noInstance(claim)
-		}
 		l.recorder.Event(claim, corev1.EventTypeWarning, "InsufficientCapacityError",
 			fmt.Sprintf("NodeClaim %s event: %v%s", name, err, l.retryNote(claim, got.Exhausted)))
 		return 0, l.deleteClaim(ctx, claim, "insufficient_capacity")
@@ -135,9 +132,6 @@ func (l *launcher) launch(ctx context.Context, name string) (again time.Duration
 			fmt.Sprintf("NodeClaim %s event: %v", name, err))
 		return 0, l.deleteClaim(ctx, claim, "nodeclass_not_ready")
 	case claim.Labels[karpv1.NodePoolLabelKey] != "" && l.outcomes.permanent(claim, err):
-		if !before {
-			l.noInstance(claim)
-		}
 		return 0, l.outcomes.refused(ctx, claim, err)
 	case err != nil:
 		return 0, l.outcomes.unknown(ctx, claim, launchFailed, err)
@@ -158,26 +152,41 @@ func (l *launcher) held(ctx context.Context, claim *karpv1.NodeClaim) (wait time
 	case !fails:
 		return 0, false, nil
 	}
-	l.noInstance(claim)
 	l.recorder.Event(claim, corev1.EventTypeWarning, "PodsWithoutAddress", "its node would take more pods than it has "+
 		"addresses for, since its class or the VPC CNI has changed (--preflight=enforce)")
 	return 0, true, l.deleteClaim(ctx, claim, "preflight")
 }
 
-// noInstance records that the cloud launched nothing for a claim: its deletion need not look for an instance.
-func (l *launcher) noInstance(claim *karpv1.NodeClaim) {
-	l.state.claims.update(claim.UID, func(s *claimState) { s.refused = true })
-}
-
-// prepare completes a claim that was created by others: without the finalizer, deleting it would leave the instance
-// behind; the label identifies its class.
+// prepare completes a claim before its launch: without the finalizer, deleting it would leave the instance behind; the
+// label identifies its class, and the annotations say what the class is like now.
 func (l *launcher) prepare(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
 	controllerutil.AddFinalizer(claim, karpv1.TerminationFinalizer)
 	if class := cluster.ClassRef(claim.Spec.NodeClassRef); class.Name != "" {
 		metav1.SetMetaDataLabel(&claim.ObjectMeta, karpv1.NodeClassLabelKey(claim.Spec.NodeClassRef.GroupKind()), class.Name)
+		if claim.Labels[karpv1.NodePoolLabelKey] == "" && l.refreshClass != nil {
+			l.refreshClass(ctx, class) // a user who created the claim by hand may just have changed the class, too
+		}
 	}
+	l.stamp(claim)
 	return l.writeMeta(ctx, before, claim)
+}
+
+// stamp gives a claim the annotations of its class. They are from before the launch, so that the instance drifts if
+// the class is edited during it. An instance that an earlier call may have launched keeps those of that call.
+func (l *launcher) stamp(claim *karpv1.NodeClaim) {
+	if l.annotations == nil {
+		return
+	}
+	now, mayHaveInstance := l.annotations(claim), l.state.claims.get(claim.UID).mayHaveInstance
+	for key := range now {
+		if mayHaveInstance && claim.Annotations[key] != "" {
+			return
+		}
+	}
+	for key, value := range now {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, key, value)
+	}
 }
 
 // request asks the cloud for an instance, unless an earlier answer is still to be written.
@@ -189,9 +198,6 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 	req, err := launchRequest(l.cluster.Names(), claim)
 	if err != nil {
 		return cloud.LaunchResult{}, err
-	}
-	if req.Pool == "" && l.refreshClass != nil { // a user who created it by hand may just have changed the class, too
-		l.refreshClass(ctx, req.Class)
 	}
 	req.Unavailable = l.cluster.Unavailable(req.Class)
 	l.applyOverlays(&req)
@@ -209,8 +215,9 @@ func (l *launcher) request(ctx context.Context, claim *karpv1.NodeClaim) (cloud.
 		l.cluster.MarkAvailable(req.Class, model.OfferingKey{
 			Type: got.Instance.Type, Zone: got.Instance.Zone, CapacityType: got.Instance.CapacityType,
 		})
-	case errors.Is(err, cloud.ErrClassNotReady), errors.Is(err, cloud.ErrUnauthorized), errors.Is(err, cloud.ErrRefused):
-		// This call started nothing.
+	case errors.Is(err, cloud.ErrNoCapacity), errors.Is(err, cloud.ErrClassNotReady),
+		errors.Is(err, cloud.ErrUnauthorized), errors.Is(err, cloud.ErrRefused):
+		// This call started nothing. An earlier one may have: the deletion of the claim looks for its instance.
 		l.state.claims.update(claim.UID, func(s *claimState) { s.mayHaveInstance = before.mayHaveInstance })
 	}
 	return got, err
@@ -318,12 +325,6 @@ func (l *launcher) writeLaunched(ctx context.Context, claim *karpv1.NodeClaim, i
 		claim.Labels = map[string]string{}
 	}
 	maps.Copy(claim.Labels, i.Labels)
-	if l.annotations != nil {
-		if claim.Annotations == nil {
-			claim.Annotations = map[string]string{}
-		}
-		maps.Copy(claim.Annotations, l.annotations(claim))
-	}
 	names := l.cluster.Names()
 	claim.Status.ProviderID, claim.Status.ImageID = i.ProviderID, i.ImageID
 	claim.Status.Capacity, claim.Status.Allocatable = names.ResourceList(i.Capacity), names.ResourceList(i.Allocatable)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/devices"
@@ -315,6 +316,49 @@ func TestAClaimThatIsHeldIsNotReconciledUntilItIsTriedAgain(t *testing.T) {
 		synctest.Wait()
 		if reconciled > 0 {
 			t.Errorf("it is reconciled %d times before it is tried again", reconciled)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
+// ailing is a cloud that denies access to its health checks at first.
+type ailing struct {
+	cloud.Provider
+	asked int
+}
+
+func (a *ailing) Unhealthy(context.Context) ([]cloud.Interruption, error) {
+	if a.asked++; a.asked <= 2 {
+		return nil, fmt.Errorf("describe instance status: %w: ExpiredToken", cloud.ErrUnauthorized)
+	}
+	return []cloud.Interruption{{InstanceIDs: []string{"i-1"}, Kind: cloud.InstanceFailed}}, nil
+}
+
+// Credentials may expire for a moment. Meanwhile the log says so once.
+func TestHealthChecksGoOnAfterTheCloudDeniedAccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		claim := bareClaim()
+		claim.Status.ProviderID = "aws:///a/i-1"
+		api, provider, said := serving(interceptor.Funcs{}, claim), &ailing{}, &strings.Builder{}
+		p := process(api, provider, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(said, nil)) })
+		if err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+			t.Fatal(err)
+		}
+		p.cluster.Update(claim)
+		ctx, stop := context.WithCancel(t.Context())
+		go p.interrupter.checkHealth(ctx)
+		for range 2 {
+			synctest.Wait()
+			p.clock.(*clock.Virtual).Advance(deniedInterval)
+		}
+		synctest.Wait()
+		err := api.Get(t.Context(), client.ObjectKeyFromObject(claim), claim)
+		if err != nil || claim.DeletionTimestamp == nil {
+			t.Errorf("asked %d times, and the claim of the broken instance stays: %v", provider.asked, err)
+		}
+		if n := strings.Count(said.String(), "cannot ask"); n != 1 {
+			t.Errorf("the log says it %d times:\n%s", n, said)
 		}
 		stop()
 		synctest.Wait()

@@ -43,7 +43,6 @@ type pendingState struct {
 type claimState struct {
 	attempted       bool                // the launch queue is working on it, and retries failures
 	mayHaveInstance bool                // a call may have started an instance that is not recorded
-	refused         bool                // the cloud launched no instance: there is none to look for
 	launched        *cloud.LaunchResult // not written to the claim yet
 
 	searchedSince    time.Time // when a search for its instance first found none

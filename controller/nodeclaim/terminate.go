@@ -89,7 +89,7 @@ func (t *terminator) instanceOf(ctx context.Context, claim *karpv1.NodeClaim) (s
 	if s.launched != nil {
 		return s.launched.Instance.ID, 0, nil
 	}
-	if s.refused || !s.mayHaveInstance {
+	if !s.mayHaveInstance {
 		return "", 0, nil
 	}
 	all, err := t.instances.lister.Read(ctx)

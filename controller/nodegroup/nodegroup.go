@@ -102,10 +102,12 @@ func classOf(name string) cloud.ClassRef {
 // reconcile maintains the NodePool of a NodeGroup and the NodeClaims of its instances.
 func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	group := &v1alpha1.NodeGroup{}
-	if err := c.o.Cache.Get(ctx, client.ObjectKey{Name: name}, group); err != nil {
-		return 0, client.IgnoreNotFound(err)
-	}
+	err := c.o.Cache.Get(ctx, client.ObjectKey{Name: name}, group)
 	switch {
+	case apierrors.IsNotFound(err):
+		return 0, c.reopenLeft(ctx, name)
+	case err != nil:
+		return 0, err
 	case group.DeletionTimestamp != nil:
 		return releaseAgain, c.release(ctx, group)
 	case !isReady(group):

@@ -6,10 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -178,6 +182,53 @@ func TestAnInstanceBeingAdoptedOutlivesItsNodeGroup(t *testing.T) {
 	state.Update(launched)
 	if got := left(); len(got) > 0 || !slices.Equal(away.ids, []string{"i-1", "i-1"}) {
 		t.Errorf("after the launch %v are left and the instances %v are released", got, away.ids)
+	}
+}
+
+// gone is a cache without NodeGroups.
+type gone struct{ cache.Cache }
+
+func (gone) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "nodegroups"}, "web")
+}
+
+// A process that ends right after it has removed a claim leaves its Node closed. The next one opens it, also when the
+// NodeGroup has gone in the meantime. A Node whose claim is there stays as it is.
+func TestANodeLeftByAnInterruptedReleaseTakesPods(t *testing.T) {
+	group := &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	for name, finish := range map[string]func(*Controller) error{
+		"being deleted": func(c *Controller) error { return c.release(t.Context(), group) },
+		"gone":          func(c *Controller) error { _, err := c.reconcile(t.Context(), group.Name); return err },
+	} {
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: "web-1", DeletionTimestamp: &metav1.Time{Time: time.Unix(1, 0)}, Finalizers: []string{"f"},
+		}}
+		claim.Status.ProviderID = "aws:///a/drains"
+		state, api := cluster.New(cluster.Options{}), fake.NewClientBuilder().WithScheme(scheme.Scheme).Build()
+		state.Update(claim)
+		for _, name := range []string{"left", "drains"} {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name: name, Labels: map[string]string{"nodeless.sh/nodegroup": "web", karpv1.NodePoolLabelKey: "web"},
+			}}
+			node.Spec.ProviderID, node.Spec.Taints = "aws:///a/"+name, []corev1.Taint{karpv1.DisruptedNoScheduleTaint}
+			translate.Reserve(node)
+			if err := api.Create(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := finish(&Controller{o: Options{Client: api, Cluster: state, Cache: gone{}}}); err != nil {
+			t.Fatal(err)
+		}
+		for node, want := range map[string]bool{"left": false, "drains": true} {
+			got := &corev1.Node{}
+			if err := api.Get(t.Context(), client.ObjectKey{Name: node}, got); err != nil {
+				t.Fatal(err)
+			}
+			if closed := got.Spec.Unschedulable || len(got.Spec.Taints)+len(got.Labels) > 0; closed != want {
+				t.Errorf("%s, %s: cordoned %v, taints %v, labels %v", name, node, got.Spec.Unschedulable, got.Spec.Taints,
+					got.Labels)
+			}
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -42,6 +43,9 @@ func (c *Controller) release(ctx context.Context, group *v1alpha1.NodeGroup) err
 	}
 	if len(waiting) > 0 {
 		return c.releaseAdopted(ctx, waiting)
+	}
+	if err := c.reopenLeft(ctx, group.Name); err != nil {
+		return err
 	}
 	for _, p := range c.o.Cluster.NodePools() {
 		if p.Labels[v1alpha1.LabelNodeGroup] != group.Name || p.DeletionTimestamp != nil {
@@ -97,6 +101,26 @@ func (c *Controller) letGo(ctx context.Context, claim *karpv1.NodeClaim) error {
 	for _, node := range c.o.Cluster.NodesByProviderID(claim.Status.ProviderID) {
 		if err := c.reopen(ctx, claim, node); client.IgnoreNotFound(err) != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// reopenLeft makes Nodes of a NodeGroup what they would be without their claims, which an earlier process removed just
+// before it ended.
+func (c *Controller) reopenLeft(ctx context.Context, group string) error {
+	class := schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.NodeGroupKind}
+	var nodes corev1.NodeList
+	if err := c.o.Client.List(ctx, &nodes, client.MatchingLabels{karpv1.NodeClassLabelKey(class): group}); err != nil {
+		return fmt.Errorf("list the Nodes of NodeGroup %s: %w", group, err)
+	}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if node.DeletionTimestamp != nil || c.o.Cluster.ClaimByProviderID(node.Spec.ProviderID) != nil {
+			continue
+		}
+		if err := c.reopen(ctx, nil, node); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("open Node %s, which NodeGroup %s no longer manages: %w", node.Name, group, err)
 		}
 	}
 	return nil

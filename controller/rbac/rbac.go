@@ -3,6 +3,9 @@
 package rbac
 
 import (
+	"crypto/sha256"
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -172,16 +175,19 @@ func ViewRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ViewObjects returns the role for read-only users and, if subjects are given, its binding to them.
+// ViewObjects returns the role for read-only users and its binding to each subject. Each binding has a name of its own:
+// applying one must not replace the subject of another.
 func ViewObjects(subjects ...rbacv1.Subject) []client.Object {
 	meta := metav1.ObjectMeta{Name: ViewName, Labels: map[string]string{"app.kubernetes.io/name": Name}}
 	of := func(kind string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 	}
 	out := []client.Object{&rbacv1.ClusterRole{TypeMeta: of("ClusterRole"), ObjectMeta: meta, Rules: ViewRules()}}
-	if len(subjects) > 0 {
+	for _, s := range subjects {
+		meta := *meta.DeepCopy()
+		meta.Name += "-" + fmt.Sprintf("%x", sha256.Sum256([]byte(s.Kind+"/"+s.Namespace+"/"+s.Name)))[:10]
 		out = append(out, &rbacv1.ClusterRoleBinding{
-			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta, Subjects: subjects,
+			TypeMeta: of("ClusterRoleBinding"), ObjectMeta: meta, Subjects: []rbacv1.Subject{s},
 			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: ViewName},
 		})
 	}

@@ -57,7 +57,7 @@ type dump struct {
 	offers  map[cloud.ClassRef][]model.InstanceType
 	skipped map[string]int        // number of objects that no decision depends on, by kind
 	kinds   map[reflect.Type]bool // that objects are of
-	claims  bool                  // pods have ResourceClaims
+	needs   map[reflect.Type]bool // that claims of its pods are judged by
 	begun   *header
 	ended   bool
 	objects int
@@ -98,6 +98,7 @@ func Load(ctx context.Context, r io.Reader, name string, o Options) (*Cluster, e
 	c := newCluster(o)
 	c.server, c.dumped = "dump "+name, &dump{
 		offers: map[cloud.ClassRef][]model.InstanceType{}, skipped: map[string]int{}, kinds: map[reflect.Type]bool{},
+		needs: map[reflect.Type]bool{},
 	}
 	var newest time.Time
 	err := manifest.Each(bufio.NewReader(r), func(i manifest.Item) error {

@@ -100,8 +100,10 @@ func (c *Cluster) kinds() []kind {
 // extraKinds are kinds that only forecasts of changes need; no decision depends on them.
 var extraKinds = []kind{
 	{"apps", "deployments", optional, &appsv1.Deployment{}},
-	{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{}},
 }
+
+// formerKinds are kinds that only captures of earlier versions hold; nothing needs them.
+var formerKinds = []kind{{"scheduling.k8s.io", "priorityclasses", optional, &schedulingv1.PriorityClass{}}}
 
 // newList returns an empty list of the kind.
 func (k kind) newList() (client.ObjectList, error) {

@@ -58,6 +58,7 @@ func (c *Cluster) addItem(i manifest.Item) (time.Time, error) {
 		c.update(o)
 	case capturedToo(o):
 		c.dumped.others = append(c.dumped.others, o)
+	case ofKinds(o, formerKinds): // counted by the end of the capture
 	default:
 		c.dumped.objects--
 		c.dumped.skipped[n.Kind]++

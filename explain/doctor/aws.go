@@ -106,7 +106,10 @@ const few = 64
 func (a *AWS) addresses() Finding {
 	const check = "addresses"
 	if len(a.free) == 0 {
-		return Finding{Check: check, Status: Unknown, Says: "no EC2NodeClass resolves to subnets"}
+		return Finding{
+			Check: check, Status: Unknown, Says: "no EC2NodeClass resolves to subnets",
+			Remedy: "create an EC2NodeClass, or correct its subnetSelectorTerms",
+		}
 	}
 	var short []string
 	sum := int64(0)

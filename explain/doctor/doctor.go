@@ -4,10 +4,14 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/aws/smithy-go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -32,7 +36,8 @@ type Finding struct {
 
 // Cluster is the cluster to check.
 type Cluster struct {
-	Client client.Client // has the permissions to check; its scheme is Scheme()
+	Client client.Client // reads; its scheme is Scheme()
+	Asked  client.Client // has the permissions to check; its scheme is Scheme()
 	// Version is the API server's, such as v1.36.2.
 	Version string
 	// Ahead is how far the clock of the API server is ahead of this machine's.
@@ -67,7 +72,18 @@ func failed(check, remedy, format string, args ...any) Finding {
 }
 
 func unknown(check string, err error) Finding {
-	return Finding{Check: check, Status: Unknown, Says: err.Error()}
+	remedy := "repair what it names, and ask again"
+	switch _, fromAWS := errors.AsType[smithy.APIError](err); {
+	case fromAWS:
+		remedy = "allow it for the user or role of these AWS credentials, or leave out --aws"
+	case apierrors.IsForbidden(err):
+		remedy = "ask with credentials that may do this, such as an administrator's"
+	case apierrors.IsUnauthorized(err):
+		remedy = "log in again, or name another kubeconfig or --context"
+	case meta.IsNoMatchError(err):
+		remedy = installCRDs
+	}
+	return Finding{Check: check, Status: Unknown, Says: err.Error(), Remedy: remedy}
 }
 
 // some lists the first few items and counts the rest.

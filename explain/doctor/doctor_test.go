@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -16,7 +17,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -47,7 +51,7 @@ func sound(t *testing.T, refused []string, objects ...client.Object) Cluster {
 		},
 	}).Build()
 	return Cluster{
-		Client: kube, Version: "v1.36.2", Needed: rbac.Objects("kube-system", "lease"), Namespace: "kube-system",
+		Client: kube, Asked: kube, Version: "v1.36.2", Needed: rbac.Objects("kube-system", "lease"), Namespace: "kube-system",
 	}
 }
 
@@ -64,14 +68,19 @@ func found(t *testing.T, c Cluster, check string) Finding {
 	all := Examine(t.Context(), c)
 	for _, f := range all {
 		if f.Check == check {
-			if f.Status == OK && f.Remedy != "" || (f.Status == Failed || f.Status == Warning) && f.Remedy == "" {
-				t.Errorf("%+v: what is wrong has a remedy, what is not has none", f)
-			}
+			wantRemedy(t, f)
 			return f
 		}
 	}
 	t.Fatalf("no check %q in %+v", check, all)
 	return Finding{}
+}
+
+func wantRemedy(t *testing.T, f Finding) {
+	t.Helper()
+	if (f.Status == OK) != (f.Remedy == "") {
+		t.Errorf("%+v: what is wrong or unknown has a remedy, what is not has none", f)
+	}
 }
 
 func TestASoundClusterIsReady(t *testing.T) {
@@ -127,6 +136,59 @@ func TestEachFaultIsNamed(t *testing.T) {
 		if f := found(t, c.cluster, c.check); f.Status != c.status || !strings.Contains(f.Says, c.says) {
 			t.Errorf("%s: %+v, want %s: %s", name, f, c.status, c.says)
 		}
+	}
+}
+
+// refusing returns a client each request of which fails.
+func refusing(err error) client.Client {
+	return fake.NewClientBuilder().WithScheme(Scheme()).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return err
+		},
+		List:   func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return err },
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return err },
+	}).Build()
+}
+
+// A check that could not run says what to do, too, in words that fit why it could not.
+func TestWhatIsUnknownHasARemedy(t *testing.T) {
+	for want, err := range map[string]error{
+		"credentials": apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", nil),
+		"log in":      apierrors.NewUnauthorized("expired"),
+		"nodeless crds | kubectl apply --server-side -f -": &meta.NoKindMatchError{
+			GroupKind: schema.GroupKind{Group: "karpenter.k8s.aws", Kind: "EC2NodeClass"},
+		},
+		"ask again": errors.New("the connection was lost"),
+	} {
+		c := sound(t, nil)
+		c.Client, c.Asked = refusing(err), refusing(err)
+		for _, f := range Examine(t.Context(), c) {
+			if wantRemedy(t, f); f.Status == Unknown && !strings.Contains(f.Remedy, want) {
+				t.Errorf("%+v, want %s", f, want)
+			}
+		}
+	}
+	c := account(t, demoPolicy(t))
+	c.Client, c.AWS.Role = refusing(errors.New("the connection was lost")), "arn:aws:iam::123456789012:role/nobody"
+	for _, check := range []string{"node classes", "addresses", "AWS permissions"} {
+		if f := found(t, c, check); f.Status != Unknown {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+// Permissions are those of the identity that is asked about; everything else is read with the caller's own.
+func TestAnotherIdentityIsAskedOnlyForItsPermissions(t *testing.T) {
+	c := sound(t, nil, class("default", "True", ""))
+	c.Client, c.Asked = sound(t, []string{"create pods"}, class("default", "True", "")).Client, c.Client
+	for _, f := range Examine(t.Context(), c) {
+		if f.Status != OK {
+			t.Errorf("%+v", f)
+		}
+	}
+	c.Client, c.Asked = c.Asked, c.Client
+	if f := found(t, c, "permissions"); f.Status != Failed || !strings.Contains(f.Says, "create pods/eviction") {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -41,6 +41,9 @@ func Scheme() *runtime.Scheme {
 // Validation Expression Language graduates to GA").
 var oldest = version.MustParseGeneric("1.29")
 
+// installCRDs is the remedy for kinds that are not served.
+const installCRDs = "nodeless crds | kubectl apply --server-side -f -"
+
 // kubernetes checks the version of the API server, and that it serves the CRDs in the versions that the controller
 // reads.
 func (c Cluster) kubernetes(ctx context.Context) Finding {
@@ -57,7 +60,7 @@ func (c Cluster) kubernetes(ctx context.Context) Finding {
 	case err != nil:
 		return unknown(check, err)
 	case len(missing) > 0:
-		return failed(check, "nodeless crds | kubectl apply --server-side -f -", "%s; not served: %s", c.Version,
+		return failed(check, installCRDs, "%s; not served: %s", c.Version,
 			some(missing))
 	}
 	return fine(check, "%s; all %d kinds are served", c.Version, len(crds.All()))
@@ -104,7 +107,7 @@ func (c Cluster) permissions(ctx context.Context) Finding {
 			review := &authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
 			}
-			if err := c.Client.Create(ctx, review); err != nil {
+			if err := c.Asked.Create(ctx, review); err != nil {
 				return err
 			}
 			if !review.Status.Allowed {

@@ -41,6 +41,7 @@ func TestClustersHaveNames(t *testing.T) {
 		t.Errorf("two flags that disagree: %v %s", err, got)
 	}
 	a.pageOfAll()
+	a.keepsToTheCommandLine("b", "nodeless-nodeless")
 
 	a.types(stop)
 	a.wantContexts("nodeless-nodeless", a.dir)
@@ -97,6 +98,35 @@ func (c *cluster) pageOfAll() {
 	}
 	c.must("kubectl", "config", "delete-context", "none", "--kubeconfig", config)
 	c.must("kubectl", "config", "delete-cluster", "none", "--kubeconfig", config)
+}
+
+// keepsToTheCommandLine: neither the environment nor the file of eks-node-viewer leads a command that names a cluster
+// to another one.
+func (c *cluster) keepsToTheCommandLine(name, elsewhere string) {
+	c.t.Helper()
+	c.must("kubectl", "--name", name, "create", "namespace", "only-there")
+	file := filepath.Join(c.home, ".eks-node-viewer")
+	if err := os.WriteFile(file, []byte("context="+elsewhere+"\n"), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"capture --name " + name:     "name: only-there",
+		"top -o json --name " + name: `"context": "nodeless-` + name + `"`,
+	} {
+		cmd := exec.Command(binary, strings.Fields(command)...)
+		cmd.Env = append(c.environment(), "NODELESS_CONTEXT="+elsewhere)
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			c.t.Errorf("%s is led to %s: %v, %q is not in\n%s", command, elsewhere, err, want, out)
+		}
+		both := append(strings.Fields(command), "--context", elsewhere)
+		if out, err := c.run(both...); err == nil || !strings.Contains(out, "--name") ||
+			!strings.Contains(out, "--context") {
+			c.t.Errorf("%v: %v %s", both, err, out)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // refusesAFolderOfOthers: `up` does not turn a folder with files into a data directory, and `down --wipe` deletes

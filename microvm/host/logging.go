@@ -137,8 +137,8 @@ func (m *microVM) logSource(container string) *pipeline.Source {
 	return from
 }
 
-// endRoute routes the last lines of the pod and ends the route.
-func (m *microVM) endRoute() {
+// endRoute routes the last lines of the virtual machine, and pauses or ends the route.
+func (m *microVM) endRoute(end func(*logs.Route, context.Context)) {
 	m.mu.Lock()
 	route := m.route
 	m.mu.Unlock()
@@ -147,5 +147,5 @@ func (m *microVM) endRoute() {
 	}
 	ctx, cancel := context.WithTimeout(m.h.ctx, drainLimit)
 	defer cancel()
-	route.End(ctx)
+	end(route, ctx)
 }

@@ -197,7 +197,7 @@ func (m *microVM) remove() {
 	up := m.up
 	m.mu.Unlock()
 	<-up
-	m.endRoute()
+	m.endRoute((*logs.Route).End)
 	if vm := m.machine(); vm != nil {
 		vm.Remove()
 	}

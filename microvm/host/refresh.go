@@ -36,7 +36,7 @@ func hasFiles(pod *corev1.Pod) bool {
 const pushLimit = 10 * time.Second
 
 // updateVolumes sends the guest of a running pod the volumes that have changed, in the background: a guest that takes
-// none delays no other. Volumes that cannot be read now stay unchanged.
+// none delays no other. A volume that cannot be read now stays unchanged.
 func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	vm, s := m.running()
 	if vm == nil || s.Pod.Done || !m.pushing.CompareAndSwap(false, true) {
@@ -44,10 +44,8 @@ func (m *microVM) updateVolumes(ctx context.Context, pod *corev1.Pod) {
 	}
 	volumes, err := podspec.Volumes(ctx, pod, m.specOptions(pod, nil))
 	if err != nil {
-		m.h.o.Log.Debug("cannot read the volumes of a running pod; keeping their files", "pod", pod.Namespace+"/"+pod.Name,
-			"error", err)
-		m.pushing.Store(false)
-		return
+		m.h.o.Log.Debug("cannot read some volumes of a running pod; keeping their files", "pod",
+			pod.Namespace+"/"+pod.Name, "error", err)
 	}
 	m.h.work.Go(func() {
 		defer m.pushing.Store(false)

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/nodeless/nodeless/microvm/logs"
 	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -41,7 +42,7 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	m.restarts++
 	wait := m.h.o.Pauses.restartDelay(m.restarts)
 	m.mu.Unlock()
-	m.endRoute()
+	m.endRoute((*logs.Route).Pause)
 	m.release()
 	m.h.o.Log.Warn("a microVM has ended; its pod gets a new one", "pod", pod.Namespace+"/"+pod.Name, "error", s.Failure)
 	m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted",

@@ -133,11 +133,22 @@ func (t *Route) stop() {
 	t.mu.Unlock()
 }
 
+// Pause sends what is left, until ctx is done. A later Route of the same pod continues.
+func (t *Route) Pause(ctx context.Context) { t.finish(ctx, false) }
+
 // End sends what is left, until ctx is done, and forgets the pod.
 func (t *Route) End(ctx context.Context) {
+	t.finish(ctx, true)
+	t.saving.Lock()
+	defer t.saving.Unlock()
+	_ = os.Remove(t.file())
+}
+
+// finish sends what is left, until ctx is done, and ends the senders. If it is final, what remains unsent is lost.
+func (t *Route) finish(ctx context.Context, final bool) {
 	senders := t.current()
 	for _, l := range senders {
-		l.drain()
+		l.drain(final)
 	}
 	for _, l := range senders {
 		select {
@@ -150,11 +161,8 @@ func (t *Route) End(ctx context.Context) {
 	t.ended = true
 	t.mu.Unlock()
 	t.router.mu.Lock()
+	defer t.router.mu.Unlock()
 	if t.router.routes[t.pod.ID] == t {
 		delete(t.router.routes, t.pod.ID)
 	}
-	t.router.mu.Unlock()
-	t.saving.Lock()
-	defer t.saving.Unlock()
-	_ = os.Remove(t.file())
 }

@@ -274,6 +274,41 @@ func TestAPodThatEndsHasItsLastLinesSent(t *testing.T) {
 	}
 }
 
+// A pod that gets a new microVM has the same stored log.
+func TestANewMicroVMGoesOnWhereTheLastOneWas(t *testing.T) {
+	b, c := newBench(t, 100), newCollector(t)
+	b.outputs(c.output("http", "Format json_lines"))
+	b.log.say(10)
+	b.route.Pause(t.Context())
+	eachOnce(t, c.all(), 10)
+	b.log.say(5)
+	b.route = b.router.Add(b.route.pod)
+	c.until(t, "the last line", has("line 15"))
+	b.route.End(t.Context())
+	eachOnce(t, c.all(), 15)
+	if left, _ := filepath.Glob(filepath.Join(b.dir, positionsDir, "*")); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// What could not be sent before a new microVM is sent then, and is not told to be lost.
+func TestNoLineIsLostBetweenMicroVMs(t *testing.T) {
+	b, c := newBench(t, 100), newCollector(t)
+	c.answers(500, "")
+	b.outputs(c.output("http", "Format json_lines"))
+	b.log.say(50)
+	b.hears("LogOutputFailed")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.route.Pause(over)
+	c.answers(200, "")
+	b.route = b.router.Add(b.route.pod)
+	c.until(t, "the last line", has("line 50"))
+	if n := len(slicesUnique(numbers(c.all()))); n != 50 || strings.Contains(b.heard(), "LogLinesLost") {
+		t.Errorf("%d lines got there, want 50; told: %s", n, b.heard())
+	}
+}
+
 func TestAPodThatEndsDoesNotWaitForAnOutputThatIsAway(t *testing.T) {
 	b, c := newBench(t, 100), newCollector(t)
 	c.answers(500, "")

@@ -29,6 +29,7 @@ type sender struct {
 	done   chan struct{}
 	last   chan struct{} // closed when nothing more will be logged
 	once   sync.Once     // of closing last
+	final  bool          // set before last is closed: what remains unsent is lost
 
 	mu   sync.Mutex
 	sent map[string]int64 // by container
@@ -58,8 +59,13 @@ func newSender(t *Route, p *pipeline.Pipeline, out *pipeline.Output, from map[st
 	return l
 }
 
-// drain makes the sender end once it has sent everything.
-func (l *sender) drain() { l.once.Do(func() { close(l.last) }) }
+// drain makes the sender end once it has sent everything. If it is final, no other sender continues.
+func (l *sender) drain(final bool) {
+	l.once.Do(func() {
+		l.final = final
+		close(l.last)
+	})
+}
 
 // position returns the time of the last line dealt with, by container.
 func (l *sender) position() map[string]int64 {
@@ -101,7 +107,7 @@ func (l *sender) run() {
 		}
 		retry = min(2*retry, o.MaxRetry)
 	}
-	if l.draining() {
+	if l.draining() && l.final {
 		l.refused += l.left()
 	}
 	l.reportLost(true)

@@ -55,6 +55,9 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		return out, err
 	}
 	out.Args, out.Env, out.WorkingDir = process.Argv, process.Env, process.Dir
+	if c.TTY && !slices.ContainsFunc(out.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
+		out.Env = append([]string{"TERM=xterm"}, out.Env...) // as with containerd
+	}
 	out.User = wire.User{
 		UID: int64(process.UID), GID: int64(process.GID),
 		Groups: groups(t.pod.Spec.SecurityContext, process.Groups),
@@ -181,24 +184,29 @@ func groups(pod *corev1.PodSecurityContext, ofImage []uint32) []int64 {
 	return slices.Compact(out)
 }
 
-// capabilities returns a container's capabilities, sorted: the default ones, less those dropped, plus those added. ALL
-// is passed on.
+// capabilities returns a container's capabilities, sorted. As with containerd, ALL is first added, then dropped; then
+// single ones are added to those that are left, or to the default ones, and dropped.
 func capabilities(c *corev1.Capabilities) []string {
 	have := sets.New[string]()
-	if c == nil || !has(c.Drop, all) {
-		for _, name := range fargate.RuntimeCapabilities {
-			have.Insert(string(name))
-		}
+	for _, name := range fargate.RuntimeCapabilities {
+		have.Insert(string(name))
 	}
-	if c != nil {
-		for _, name := range c.Drop {
-			have.Delete(plain(name))
-		}
-		for _, name := range c.Add {
-			have.Insert(plain(name))
-		}
+	if c == nil {
+		return sets.List(have)
 	}
-	return sets.List(have)
+	if has(c.Add, all) {
+		have.Insert(wire.Capabilities...)
+	}
+	if has(c.Drop, all) {
+		have.Clear()
+	}
+	for _, name := range c.Add {
+		have.Insert(plain(name))
+	}
+	for _, name := range c.Drop {
+		have.Delete(plain(name))
+	}
+	return sets.List(have.Delete(all))
 }
 
 // plain returns a capability's name without the kernel's prefix.

@@ -116,19 +116,21 @@ func Ephemeral(ctx context.Context, pod *corev1.Pod, c *corev1.EphemeralContaine
 	return out, err
 }
 
-// Volumes returns the pod's volumes with their current files. Of the options it uses Objects, ImageVolumes, sizes and
-// addresses.
+// Volumes returns the pod's volumes with their current files, and with an error those that can be read. Of the options
+// it uses Objects, ImageVolumes, sizes and addresses.
 func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, error) {
 	t := translation{ctx, pod, o}
 	var out []wire.Volume
+	var failed []error
 	for i := range pod.Spec.Volumes {
 		v, err := t.volume(&pod.Spec.Volumes[i])
 		if err != nil {
-			return nil, fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err)
+			failed = append(failed, fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err))
+			continue
 		}
 		out = append(out, v)
 	}
-	return out, nil
+	return out, errors.Join(failed...)
 }
 
 // hostname returns a pod's host name: its hostnameOverride unchanged, or a name cut to 63 characters.

@@ -152,6 +152,8 @@ spec:
   volumes:
   - {name: scratch, emptyDir: {}}
   - {name: ram, emptyDir: {medium: Memory, sizeLimit: 10Mi}}
+  - {name: large, emptyDir: {medium: Memory, sizeLimit: 10Gi}}
+  - {name: whole, emptyDir: {medium: Memory}}
   - {name: config, configMap: {name: settings, defaultMode: 288, items: [{key: SIZE, path: a/size, mode: 256}, {key: COLOUR, path: colour}]}}
   - {name: maybe, secret: {secretName: absent, optional: true}}
   - name: all
@@ -171,6 +173,8 @@ spec:
 	want := []wire.Volume{
 		{Name: "scratch"},
 		{Name: "ram", Memory: true, SizeLimit: 10 << 20},
+		{Name: "large", Memory: true, SizeLimit: 1 << 30},
+		{Name: "whole", Memory: true, SizeLimit: 1 << 30},
 		{
 			Name: "config", Projected: true,
 			Files: []wire.File{
@@ -197,6 +201,92 @@ spec:
 	}
 	if !reflect.DeepEqual(got.Containers[0].Mounts, mounts) {
 		t.Errorf("got %+v", got.Containers[0].Mounts)
+	}
+}
+
+// A volume in memory is as large as under a kubelet: no larger than what its pod may use.
+func TestVolumesInMemoryFitTheirPod(t *testing.T) {
+	const one, other = "{name: c, resources: {limits: {memory: 64Mi}}}", "{name: d, resources: {limits: {memory: 32Mi}}}"
+	for spec, want := range map[string]int64{
+		"containers: [" + one + ", " + other + "]":                                   96 << 20,
+		"containers: [" + one + ", {name: d}]":                                       1 << 30,
+		"containers: [{name: c, resources: {limits: {memory: 2Gi}}}]":                1 << 30,
+		"resources: {limits: {memory: 128Mi}}, containers: [" + one + ", {name: d}]": 128 << 20,
+	} {
+		got, err := translated(t, "metadata: {name: p, namespace: n}\nspec: {"+spec+
+			", volumes: [{name: ram, emptyDir: {medium: Memory}}]}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Volumes[0].SizeLimit != want {
+			t.Errorf("%s: the volume takes %d bytes, want %d", spec, got.Volumes[0].SizeLimit, want)
+		}
+	}
+}
+
+// What cannot be read keeps nothing else from being renewed.
+func TestReadableVolumesAreReturnedWithTheError(t *testing.T) {
+	pod := read(t, `
+metadata: {name: p, namespace: n}
+spec:
+  volumes: [{name: gone, configMap: {name: absent}}, {name: there, configMap: {name: settings}}]
+`)
+	got, err := Volumes(t.Context(), pod, Options{Objects: cluster{}})
+	if !errors.Is(err, ErrMissing) || len(got) != 1 || got[0].Name != "there" || len(got[0].Files) != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestCapabilitiesAreContainerds(t *testing.T) {
+	allBut := func(but string) string {
+		return strings.Join(slices.DeleteFunc(slices.Sorted(slices.Values(wire.Capabilities)),
+			func(name string) bool { return name == but }), " ")
+	}
+	for security, want := range map[string]string{
+		"{add: [ALL]}":                                    allBut(""),
+		"{add: [all], drop: [CHOWN]}":                     allBut("CHOWN"),
+		"{add: [ALL], drop: [ALL]}":                       "",
+		"{add: [ALL, NET_ADMIN], drop: [ALL]}":            "NET_ADMIN",
+		"{add: [NET_ADMIN, CAP_KILL], drop: [all, KILL]}": "NET_ADMIN",
+	} {
+		got, err := translated(t, "metadata: {name: p, namespace: n}\n"+
+			"spec: {containers: [{name: c, securityContext: {capabilities: "+security+"}}]}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := strings.Join(got.Containers[0].Capabilities, " "); have != want {
+			t.Errorf("%s: it has %q, want %q", security, have, want)
+		}
+	}
+}
+
+// vt100 is an image that sets TERM.
+type vt100 struct{ busybox }
+
+func (v vt100) Process(c image.Container) (image.Process, error) {
+	c.Env = append([]string{"TERM=vt100"}, c.Env...)
+	return v.busybox.Process(c)
+}
+
+func TestATerminalHasAType(t *testing.T) {
+	for _, c := range []struct {
+		spec string
+		of   Image
+		want string
+	}{
+		{"{name: c}", busybox{}, "PATH=/bin HOSTNAME=p"},
+		{"{name: c, tty: true}", busybox{}, "TERM=xterm PATH=/bin HOSTNAME=p"},
+		{"{name: c, tty: true}", vt100{}, "PATH=/bin TERM=vt100 HOSTNAME=p"},
+		{"{name: c, tty: true, env: [{name: TERM, value: dumb}]}", busybox{}, "PATH=/bin HOSTNAME=p TERM=dumb"},
+	} {
+		pod := read(t, "metadata: {name: p}\nspec: {containers: ["+c.spec+"]}")
+		got, err := Spec(t.Context(), pod, Options{Objects: cluster{}, Images: map[string]Image{"c": c.of}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := strings.Join(got.Containers[0].Env, " "); have != c.want {
+			t.Errorf("%s: its variables are %q, want %q", c.spec, have, c.want)
+		}
 	}
 }
 

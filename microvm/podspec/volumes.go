@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -24,9 +25,11 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 	var err error
 	switch {
 	case v.EmptyDir != nil:
-		out.Memory = v.EmptyDir.Medium == corev1.StorageMediumMemory
 		if v.EmptyDir.SizeLimit != nil {
 			out.SizeLimit = v.EmptyDir.SizeLimit.Value()
+		}
+		if out.Memory = v.EmptyDir.Medium == corev1.StorageMediumMemory; out.Memory {
+			out.SizeLimit = t.memorySize(out.SizeLimit)
 		}
 		return out, nil
 	case v.ConfigMap != nil:
@@ -50,6 +53,28 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 	}
 	out.Projected = true
 	return out, err
+}
+
+// memorySize returns the size of an emptyDir in memory as a kubelet does (calculateEmptyDirMemorySize, Kubernetes
+// 1.36): the least of its limit, the memory limit of the pod and the memory of the node; a limit of 0 is none.
+func (t translation) memorySize(limit int64) int64 {
+	limited := true
+	ofPod := resourcehelper.PodLimits(t.pod, resourcehelper.PodResourcesOptions{
+		ContainerFn: func(l corev1.ResourceList, _ resourcehelper.ContainerType) {
+			limited = limited && !l.Memory().IsZero()
+		},
+	})
+	if whole := t.pod.Spec.Resources; whole != nil && !whole.Limits.Memory().IsZero() {
+		limited = true
+	}
+	size := t.o.MemoryBytes
+	if n := ofPod.Memory().Value(); limited && n > 0 {
+		size = min(size, n)
+	}
+	if limit > 0 {
+		size = min(size, limit)
+	}
+	return size
 }
 
 // files returns the files of an object's data: all keys, or the selected ones.

@@ -72,8 +72,10 @@ func (g *Guest) call(ctx context.Context, kind string, request, result any) erro
 }
 
 // Stats returns the resource usage of the guest and its containers.
-func (g *Guest) Stats(ctx context.Context) (s wire.Stats, err error) {
-	return s, g.call(ctx, wire.KindStats, nil, &s)
+func (vm *VM) Stats(ctx context.Context) (s wire.Stats, err error) {
+	err = vm.call(ctx, wire.KindStats, nil, &s)
+	s.Restrict(vm.Containers())
+	return s, err
 }
 
 // UpdateFiles replaces all files of a projected volume atomically.

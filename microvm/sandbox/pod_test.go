@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,8 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	first.Kind = wire.KindInit
 	first.Mounts = []wire.Mount{{Volume: "shared", Path: "/shared"}}
 	main := container("main", `cat /shared/note /conf/key; echo user $(id -u) groups $(id -G); echo $GREETING; hostname; pwd; echo oops >&2
-		touch /conf/x 2>/dev/null || echo read-only; [ -e /dev/vda ] || echo no disks; echo why > /dev/termination-log; exit 3`)
+		touch /conf/x 2>/dev/null || echo read-only; [ -e /dev/vda ] || echo no disks
+		ulimit -Hn; echo why > /dev/termination-log; exit 3`)
 	main.User = wire.User{UID: 65534, GID: 65534, Groups: []int64{77, 4242}}
 	main.Env = []string{"GREETING=good day"}
 	main.WorkingDir = "/tmp/made"
@@ -56,13 +58,28 @@ func aPodRunsToItsEnd(t *testing.T, d vmm.Driver) {
 	if want := "first Completed 0 \nmain Error 3 why\n\nmissing StartError 128 exec: \"/no/such/program\": no such file or directory\n"; exits != want {
 		t.Errorf("containers ended as\n%s, want\n%s", exits, want)
 	}
-	want := "from init\nvalue\nuser 65534 groups 65534 77 4242\ngood day\nends\n/tmp/made\noops\nread-only\nno disks\n"
+	want := "from init\nvalue\nuser 65534 groups 65534 77 4242\ngood day\nends\n/tmp/made\noops\nread-only\nno disks\n" +
+		hardLimit(t, d)
 	if got := log(t, vm, logOptions{Container: "main"}); sorted(got) != sorted(want) {
 		t.Errorf("main logged\n%s, want\n%s", got, want)
 	}
 	if !inNamespaces(d) && !vm.record.FromTemplate {
 		t.Error("the guest was not restored from the template")
 	}
+}
+
+// hardLimit returns how many files a container may open: as on Fargate, unless this process may not raise its own
+// limit.
+func hardLimit(t *testing.T, d vmm.Driver) string {
+	t.Helper()
+	if !inNamespaces(d) {
+		return "65535\n"
+	}
+	limit, err := exec.Command("sh", "-c", "ulimit -n 65535 2>/dev/null; ulimit -Hn").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(limit)
 }
 
 // sorted removes the order between standard output and standard error, which are two pipes.

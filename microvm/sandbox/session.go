@@ -86,7 +86,7 @@ func (s session) introduce(ctx context.Context) error {
 		vm.pending = nil
 		return nil
 	case hello.ID != "" || vm.pending == nil:
-		return fmt.Errorf("the guest says it runs pod %q", hello.ID)
+		return fmt.Errorf("the guest says it runs pod %.64q", hello.ID)
 	}
 	makeUnique(vm.pending)
 	if err := s.conn.Call(ctx, wire.KindStart, vm.pending, nil); err != nil {
@@ -112,6 +112,7 @@ func (s session) followStatus() error {
 			return fmt.Errorf("the guest was ended: %w", err)
 		}
 		vm := s.vm
+		u.Restrict(vm.Containers())
 		vm.update(func() {
 			vm.status.Phase, vm.status.Pod, vm.status.Failure = Running, u.Status, u.Status.Failure
 			vm.events = append(vm.events, u.Events...)

@@ -125,6 +125,7 @@ func (vm *VM) supervise() {
 // end records the end of the VM. It reports containers that were running as a kubelet reports containers whose
 // outcome it cannot know.
 func (vm *VM) end(failure string) {
+	failure = wire.CutMessage(failure)
 	vm.update(func() {
 		if isClosed(vm.ended) {
 			return

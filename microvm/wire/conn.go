@@ -15,7 +15,10 @@ import (
 const (
 	maxFromHost  = 64 << 20
 	maxFromGuest = 1 << 20
-	maxStreams   = 1024
+	maxStreams   = 1024 // at once
+	// reservedStreams are those of maxStreams that users cannot open, so that the host's own requests, such as pings and
+	// stops, find room.
+	reservedStreams = 16
 )
 
 // ErrClosed is returned for a connection that has ended.
@@ -139,14 +142,22 @@ func (c *Conn) Open(kind string, request any) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.open(payload)
+	return c.open(kind, payload)
 }
 
-func (c *Conn) open(payload []byte) (*Stream, error) {
+func (c *Conn) open(kind string, payload []byte) (*Stream, error) {
+	most := maxStreams
+	if kind == KindExec || kind == KindAttach || kind == KindConnect {
+		most -= reservedStreams
+	}
 	c.mu.Lock()
 	if c.err != nil {
 		c.mu.Unlock()
 		return nil, ErrClosed
+	}
+	if n := len(c.streams); n >= most { // the guest would end the session
+		c.mu.Unlock()
+		return nil, fmt.Errorf("%d streams to the pod are open, as many as it takes: close some of them", n)
 	}
 	c.next++
 	s := newStream(c, c.next)
@@ -168,7 +179,7 @@ func (c *Conn) Call(ctx context.Context, kind string, request, result any) error
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		s, err := c.open(payload)
+		s, err := c.open(kind, payload)
 		if err == nil {
 			defer s.Close()
 			err = s.Wait(ctx, nil)
@@ -254,8 +265,8 @@ func (c *Conn) serve(s *Stream, o opening) {
 		out = reply{Error: err.Error()}
 	}
 	payload, err := json.Marshal(out)
+	s.forget(io.EOF) // before the host, which may open another stream in its place
 	if err == nil {
 		_ = s.sendParts(frameReply, payload, false) // a failed send has ended the session
 	}
-	s.forget(io.EOF)
 }

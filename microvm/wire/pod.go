@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Pod is everything that a guest needs to run a pod. The host has already resolved names, references and images.
 type Pod struct {
@@ -127,6 +130,13 @@ type Container struct {
 	// none.
 	Earlier *Earlier
 }
+
+// Capabilities are those of linux/capability.h in the order of their numbers, without CAP_.
+var Capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP
+	LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT
+	SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE
+	AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF
+	CHECKPOINT_RESTORE`)
 
 // Limits are a container's resource limits and its weights relative to the other containers of its pod.
 type Limits struct {

@@ -219,7 +219,7 @@ func (s *Stream) Reply(result any) error {
 	case s.answer == nil:
 		return errReset
 	case s.answer.Error != "":
-		return &RemoteError{s.answer.Error}
+		return &RemoteError{CutMessage(s.answer.Error)}
 	case result == nil || len(s.answer.Result) == 0:
 		return nil
 	}
@@ -232,29 +232,32 @@ func (s *Stream) Reply(result any) error {
 // Close closes the stream on both sides.
 func (s *Stream) Close() { s.abandon(ErrClosed) }
 
+// abandon ends the stream, and removes it once the other side is told, which counts it until then.
 func (s *Stream) abandon(cause error) {
-	if s.forget(cause) {
+	if s.end(cause) {
 		_ = s.c.send(frame{kind: frameReset, stream: s.id})
+		s.forget(cause)
 	}
 }
 
-// forget removes the stream from its session, and reports whether it was still there.
-func (s *Stream) forget(cause error) bool {
+// forget removes the stream from its session.
+func (s *Stream) forget(cause error) {
 	s.c.mu.Lock()
-	_, was := s.c.streams[s.id]
 	delete(s.c.streams, s.id)
 	s.c.mu.Unlock()
 	s.end(cause)
-	return was
 }
 
-// end stops the stream from receiving anything more. Items that have arrived can still be received.
-func (s *Stream) end(cause error) {
+// end stops the stream from receiving anything more, and reports whether it was the first to do so. Items that have
+// arrived can still be received.
+func (s *Stream) end(cause error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil {
+	first := s.err == nil
+	if first {
 		s.err = cause
 		close(s.closed)
 	}
 	s.changed.Broadcast()
+	return first
 }

@@ -276,3 +276,37 @@ func TestStreamLimit(t *testing.T) {
 		_ = c.Close()
 	}
 }
+
+// A host that opens more streams than a guest serves would lose its session. Those that users open leave room for
+// pings and stops.
+func TestUsersStreamsLeaveRoom(t *testing.T) {
+	host := dial(t, func(s *Stream, kind string, _ json.RawMessage) (any, error) {
+		if kind == KindConnect {
+			<-s.Done()
+		}
+		return nil, nil
+	})
+	var opened []*Stream
+	refused := 0
+	for range 1100 {
+		s, err := host.Open(KindConnect, Connect{Port: 80})
+		if err != nil && !strings.Contains(err.Error(), "1008 streams to the pod are open") {
+			t.Fatal(err)
+		}
+		if err == nil {
+			opened = append(opened, s)
+		} else {
+			refused++
+		}
+	}
+	if len(opened) != maxStreams-reservedStreams || refused != 1100-len(opened) {
+		t.Errorf("%d streams were opened, %d refused", len(opened), refused)
+	}
+	if err := host.Call(t.Context(), KindPing, Ping{}, nil); err != nil {
+		t.Error(err)
+	}
+	opened[0].Close()
+	if _, err := host.Open(KindExec, Exec{}); err != nil {
+		t.Errorf("a stream was closed, and another cannot be opened: %v", err)
+	}
+}

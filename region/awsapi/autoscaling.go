@@ -31,11 +31,11 @@ var ungrouped = []string{
 	"TargetGroupARNs", "TrafficSources",
 }
 
-// refuseFields returns an error if a request sets one of the named fields.
+// refuseFields returns an error if a request sets one of the named fields to anything but false, 0 or "".
 func refuseFields(in any, names []string) error {
 	v := reflect.ValueOf(in).Elem()
 	for _, name := range names {
-		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() {
+		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() && !reflect.Indirect(f).IsZero() {
 			return failure(400, "ValidationError", "The simulated region does not serve "+name+" of Auto Scaling groups: "+
 				"leave it out.")
 		}

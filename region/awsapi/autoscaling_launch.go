@@ -284,7 +284,11 @@ func createLaunchConfiguration(
 	}
 	want := region.LaunchConfiguration{Name: aws.ToString(in.LaunchConfigurationName)}
 	var err error
-	if want.Data, err = templateData(data); err != nil {
+	want.Data, err = templateData(data)
+	if err == nil {
+		err = limitUserData(want.Data.UserData, "InvalidParameterValue")
+	}
+	if err != nil {
 		return nil, err
 	}
 	if in.SpotPrice != nil {

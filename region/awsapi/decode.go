@@ -28,6 +28,9 @@ func op[In, Out any](do func(*call, *In) (*Out, error)) operation {
 		if err := (authorizer{c}).authorize(in); err != nil {
 			return nil, err
 		}
+		if err := c.refuseReservedTags(); err != nil {
+			return nil, err
+		}
 		out, err := do(c, in)
 		if err != nil {
 			return nil, err
@@ -89,15 +92,42 @@ func (p *parameter) str(name string) string {
 	return p.value
 }
 
-// inputNames maps parameter names to fields of the SDK's inputs where they differ by more than a plural s.
+// refuseReservedTags returns an error if a call of EC2 gives or takes a tag that only AWS may.
+func (c *call) refuseReservedTags() error {
+	if c.service != serviceEC2 {
+		return nil
+	}
+	if key := c.parameters.reservedTag(); key != "" {
+		return failure(http.StatusBadRequest, "InvalidParameterValue", "Value ( "+key+" ) for parameter key is invalid. "+
+			"Tag keys starting with 'aws:' are reserved for internal use")
+	}
+	return nil
+}
+
+// reservedTag returns the key of a tag below p that begins with aws:; "" if there is none.
+func (p *parameter) reservedTag() string {
+	for _, list := range []string{"Tag", "TagSpecification", "LaunchTemplateData"} {
+		q := p.below[list]
+		if q == nil {
+			continue
+		}
+		for _, item := range append(q.items(), q) {
+			key := item.str("Key")
+			if !strings.HasPrefix(strings.ToLower(key), "aws:") {
+				key = item.reservedTag()
+			}
+			if key != "" {
+				return key
+			}
+		}
+	}
+	return ""
+}
+
+// inputNames maps parameter names to fields of the SDK's inputs where they differ by more than a plural.
 var inputNames = map[string]string{
-	"AssignPrivateIpAddressesInput.Ipv4Prefix":                                   "Ipv4Prefixes",
-	"AssignPrivateIpAddressesInput.PrivateIpAddress":                             "PrivateIpAddresses",
-	"CreateNetworkInterfaceInput.Ipv4Prefix":                                     "Ipv4Prefixes",
 	"CreateNetworkInterfaceInput.SecurityGroupId":                                "Groups",
 	"ModifyNetworkInterfaceAttributeInput.SecurityGroupId":                       "Groups",
-	"UnassignPrivateIpAddressesInput.Ipv4Prefix":                                 "Ipv4Prefixes",
-	"UnassignPrivateIpAddressesInput.PrivateIpAddress":                           "PrivateIpAddresses",
 	"CreateSecurityGroupInput.GroupDescription":                                  "Description",
 	"CreateTagsInput.ResourceId":                                                 "Resources",
 	"DeleteMessageBatchInput.DeleteMessageBatchRequestEntry":                     "Entries",
@@ -141,7 +171,9 @@ func (p *parameter) decodeStruct(v reflect.Value) error {
 		if other := inputNames[inputName(t)+"."+name]; other != "" {
 			field, ok = t.FieldByName(other)
 		} else if !ok {
-			field, ok = t.FieldByName(name + "s")
+			if field, ok = t.FieldByName(name + "s"); !ok {
+				field, ok = t.FieldByName(name + "es")
+			}
 		}
 		if !ok || !field.IsExported() {
 			continue

@@ -2,6 +2,8 @@ package awsapi
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -72,7 +74,7 @@ func overrideOf(o region.Override) *types.LaunchTemplateAndOverridesResponse {
 			AvailabilityZone: optional(o.Zone), ImageId: optional(o.ImageID),
 		},
 	}
-	if o.Priority != 0 {
+	if o.Priority != region.NoPriority {
 		x.Overrides.Priority = &o.Priority
 	}
 	return x
@@ -87,21 +89,16 @@ func fleetRequest(in *ec2.CreateFleetInput) (region.FleetRequest, error) {
 		InstanceTags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications),
 		FleetTags:    tagsFor(types.ResourceTypeFleet, in.TagSpecifications),
 	}
-	var least *int32
-	var oneType, oneZone *bool
 	switch {
 	case in.Type != types.FleetTypeInstant:
 		return q, invalidParameter("Type", string(in.Type), "instant, the one type of fleet the simulated region serves")
 	case q.CapacityType == region.Spot && spot != nil:
 		q.Strategy = string(spot.AllocationStrategy)
-		least, oneType, oneZone = spot.MinTargetCapacity, spot.SingleInstanceType, spot.SingleAvailabilityZone
 	case q.CapacityType != region.Spot && onDemand != nil:
 		q.Strategy = string(onDemand.AllocationStrategy)
-		least, oneType, oneZone = onDemand.MinTargetCapacity, onDemand.SingleInstanceType, onDemand.SingleAvailabilityZone
 	}
-	if aws.ToInt32(least) != 0 || aws.ToBool(oneType) || aws.ToBool(oneZone) {
-		return q, failure(400, "InvalidParameterValue", "The simulated region does not serve MinTargetCapacity, "+
-			"SingleInstanceType and SingleAvailabilityZone: leave them out.")
+	if err := refuseUnserved(in); err != nil {
+		return q, err
 	}
 	for _, config := range in.LaunchTemplateConfigs {
 		overrides := config.Overrides
@@ -114,16 +111,64 @@ func fleetRequest(in *ec2.CreateFleetInput) (region.FleetRequest, error) {
 				TemplateID: aws.ToString(template.LaunchTemplateId), TemplateName: aws.ToString(template.LaunchTemplateName),
 				TemplateVersion: aws.ToString(template.Version), InstanceType: string(o.InstanceType),
 				SubnetID: aws.ToString(o.SubnetId), ImageID: aws.ToString(o.ImageId),
-				Zone: aws.ToString(o.AvailabilityZone), Priority: aws.ToFloat64(o.Priority),
+				Zone:     cmp.Or(aws.ToString(o.AvailabilityZone), aws.ToString(o.AvailabilityZoneId)),
+				Priority: *cmp.Or(o.Priority, new(region.NoPriority)),
 			})
 		}
 	}
 	return q, nil
 }
 
+// refuseUnserved returns an error if a fleet has settings that would be ignored.
+func refuseUnserved(in *ec2.CreateFleetInput) error {
+	target, onDemand, spot := in.TargetCapacitySpecification, in.OnDemandOptions, in.SpotOptions
+	total, isSpot := aws.ToInt32(target.TotalTargetCapacity), target.DefaultTargetCapacityType == region.Spot
+	if isSpot || onDemand == nil {
+		onDemand = &types.OnDemandOptionsRequest{}
+	}
+	if !isSpot || spot == nil {
+		spot = &types.SpotOptionsRequest{}
+	}
+	onDemands, spots := aws.ToInt32(target.OnDemandTargetCapacity), aws.ToInt32(target.SpotTargetCapacity)
+	set := map[string]bool{
+		"MinTargetCapacity":      aws.ToInt32(onDemand.MinTargetCapacity) != 0 || aws.ToInt32(spot.MinTargetCapacity) != 0,
+		"SingleInstanceType":     aws.ToBool(onDemand.SingleInstanceType) || aws.ToBool(spot.SingleInstanceType),
+		"SingleAvailabilityZone": aws.ToBool(onDemand.SingleAvailabilityZone) || aws.ToBool(spot.SingleAvailabilityZone),
+		"MaxTotalPrice":          onDemand.MaxTotalPrice != nil || spot.MaxTotalPrice != nil,
+		// What is all of the fleet says no more than the default type does.
+		"OnDemandTargetCapacity": onDemands != 0 && (isSpot || onDemands != total),
+		"SpotTargetCapacity":     spots != 0 && (!isSpot || spots != total),
+	}
+	for _, config := range in.LaunchTemplateConfigs {
+		for i := range config.Overrides {
+			noteUnserved(set, &config.Overrides[i])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if set[name] {
+			return failure(400, "InvalidParameterValue", "The simulated region does not serve "+name+" of fleets: leave it out.")
+		}
+	}
+	return nil
+}
+
+// noteUnserved notes the settings of an override that would be ignored.
+func noteUnserved(set map[string]bool, o *types.FleetLaunchTemplateOverridesRequest) {
+	for name, is := range map[string]bool{
+		"WeightedCapacity": o.WeightedCapacity != nil && *o.WeightedCapacity != 1, "MaxPrice": o.MaxPrice != nil,
+		"BlockDeviceMappings":  o.BlockDeviceMappings != nil,
+		"InstanceRequirements": o.InstanceRequirements != nil,
+	} {
+		set[name] = set[name] || is
+	}
+}
+
 // runInstances reads the request's data like a template's; unset fields come from the template that it names.
 func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, error) {
 	data, err := templateData(copyOf[types.RequestLaunchTemplateData](in))
+	if err == nil {
+		err = limitUserData(data.UserData, "InvalidParameterValue")
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -135,14 +180,8 @@ func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, 
 		Override: region.Override{
 			TemplateID: aws.ToString(template.LaunchTemplateId), TemplateName: aws.ToString(template.LaunchTemplateName),
 			TemplateVersion: aws.ToString(template.Version), InstanceType: string(in.InstanceType),
-			SubnetID: aws.ToString(in.SubnetId), ImageID: aws.ToString(in.ImageId),
+			SubnetID: cmp.Or(aws.ToString(in.SubnetId), data.SubnetID), ImageID: aws.ToString(in.ImageId), Zone: data.Zone,
 		},
-	}
-	if in.Placement != nil {
-		q.Override.Zone = aws.ToString(in.Placement.AvailabilityZone)
-	}
-	for _, i := range in.NetworkInterfaces {
-		q.Override.SubnetID = cmp.Or(q.Override.SubnetID, aws.ToString(i.SubnetId))
 	}
 	if err := dryRun(in.DryRun); err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ import (
 
 var subnets = kind[types.Subnet]{
 	key: "SubnetId", most: 1000,
-	filters: `subnet-id subnet-arn state owner-id vpc-id cidr-block cidr=CidrBlock
-		available-ip-address-count availability-zone availability-zone-id default-for-az map-public-ip-on-launch
+	filters: `subnet-id subnet-arn state owner-id vpc-id cidr-block cidrBlock cidr=CidrBlock
+		available-ip-address-count availability-zone availabilityZone availability-zone-id availabilityZoneId
+		default-for-az defaultForAz map-public-ip-on-launch
 		tag-key=Tags.Key tag-value=Tags.Value`,
 	ids: []naming{{"SubnetIds", "SubnetId", "InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist"}},
 }

@@ -30,13 +30,18 @@ func userData(text *string) ([]byte, error) {
 	}
 	data, err := base64.RawStdEncoding.DecodeString(
 		strings.TrimRight(strings.NewReplacer("\n", "", "\r", "").Replace(*text), "="))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, failure(400, "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data: "+err.Error())
-	case len(data) > maxUserData:
-		return nil, failure(400, "InvalidParameterValue", fmt.Sprintf("User data is limited to %d bytes", maxUserData))
 	}
 	return data, nil
+}
+
+// limitUserData returns an error with a code, which depends on the call, if user data is too long.
+func limitUserData(data []byte, code string) error {
+	if len(data) > maxUserData {
+		return failure(400, code, fmt.Sprintf("User data is limited to %d bytes", maxUserData))
+	}
+	return nil
 }
 
 // copyOf copies the fields that two SDK structures have in common to a new structure of type To.
@@ -52,7 +57,7 @@ func copyOf[To any](from any) (to To) {
 }
 
 // templateData converts the instance settings of launch templates and RunInstances. If the instance has no security
-// groups, it uses those of the first interface that has some.
+// groups, it uses those of the first interface that has some; likewise its subnet.
 func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, error) {
 	data, err := userData(in.UserData)
 	d := region.TemplateData{
@@ -64,6 +69,7 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 		d.InstanceProfile = cmp.Or(aws.ToString(p.Name), arn[strings.LastIndex(arn, "/")+1:])
 	}
 	for _, i := range in.NetworkInterfaces {
+		d.SubnetID = cmp.Or(d.SubnetID, aws.ToString(i.SubnetId))
 		if d.SecurityGroupIDs == nil {
 			d.SecurityGroupIDs = i.Groups
 		}
@@ -90,6 +96,7 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 		d.Reservation, err = reservationChoice(in.CapacityReservationSpecification)
 	}
 	if p := in.Placement; err == nil && p != nil {
+		d.Zone = cmp.Or(aws.ToString(p.AvailabilityZone), aws.ToString(p.AvailabilityZoneId))
 		d.Placement, err = placementChoice(p.GroupName, p.GroupId, p.PartitionNumber)
 	}
 	return d, err
@@ -97,7 +104,7 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 
 // understood lists the parameters of template data that templateData preserves completely.
 var understood = []string{
-	"ImageId", "InstanceType", "UserData", "IamInstanceProfile", "SecurityGroupId", "TagSpecification",
+	"ImageId", "InstanceType", "UserData", "SecurityGroupId",
 }
 
 // rest returns the parameters below p, except those in kept.
@@ -134,6 +141,9 @@ func (c *call) templateData(
 	in types.RequestLaunchTemplateData, description *string, requested *bool,
 ) (region.TemplateData, error) {
 	data, err := templateData(in)
+	if err == nil {
+		err = limitUserData(data.UserData, "InvalidUserData.Malformed")
+	}
 	if err == nil {
 		err = dryRun(requested)
 	}
@@ -211,7 +221,7 @@ func describeLaunchTemplates(
 var templateVersions = kind[types.LaunchTemplateVersion]{
 	key: "LaunchTemplateId VersionNumber", most: 200,
 	filters: `create-time is-default-version=DefaultVersion image-id=LaunchTemplateData.ImageId
-		instance-type=LaunchTemplateData.InstanceType iam-instance-profile=LaunchTemplateData.IamInstanceProfile.Name`,
+		instance-type=LaunchTemplateData.InstanceType iam-instance-profile=LaunchTemplateData.IamInstanceProfile`,
 }
 
 // describeLaunchTemplateVersions returns the versions of one template, or $Latest or $Default of all.
@@ -225,7 +235,7 @@ func describeLaunchTemplateVersions(
 			return nil, err
 		}
 		list = []region.LaunchTemplate{t}
-	} else if len(in.Versions) == 0 {
+	} else if len(in.Versions) == 0 || slices.ContainsFunc(in.Versions, isNumber) {
 		return nil, failure(400, "MissingParameter",
 			"The request must name a launch template by id or name, or ask for version $Latest or $Default of all")
 	}
@@ -251,6 +261,8 @@ func describeLaunchTemplateVersions(
 	found, next, err := templateVersions.answer(in, all)
 	return &ec2.DescribeLaunchTemplateVersionsOutput{LaunchTemplateVersions: found, NextToken: next}, err
 }
+
+func isNumber(version string) bool { return version != "$Latest" && version != "$Default" }
 
 // wantedVersions returns the version numbers that a call asks for; all if it names none.
 func wantedVersions(t region.LaunchTemplate, wanted []string) ([]int, error) {
@@ -302,11 +314,15 @@ func readBack(d region.TemplateData) (*types.ResponseLaunchTemplateData, error) 
 	if len(x.NetworkInterfaces) == 0 && len(d.SecurityGroupIDs) > 0 {
 		x.SecurityGroupIds = d.SecurityGroupIDs
 	}
-	if d.InstanceProfile != "" {
+	// Earlier releases kept neither the profile nor the tags in Raw.
+	if x.IamInstanceProfile == nil && d.InstanceProfile != "" {
 		x.IamInstanceProfile = &types.LaunchTemplateIamInstanceProfileSpecification{Name: &d.InstanceProfile}
 	}
 	if x.MetadataOptions != nil {
 		x.MetadataOptions.State = types.LaunchTemplateInstanceMetadataOptionsStateApplied
+	}
+	if x.TagSpecifications != nil {
+		return x, err
 	}
 	for _, kind := range slices.Sorted(maps.Keys(d.Tags)) {
 		x.TagSpecifications = append(x.TagSpecifications, types.LaunchTemplateTagSpecification{

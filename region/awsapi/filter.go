@@ -91,7 +91,8 @@ func fieldPath(t reflect.Type, path string) [][]int {
 	return out
 }
 
-// valuesAt returns the values at the end of a path from v; none where a pointer on the way is nil.
+// valuesAt returns the values at the end of a path from v, those of all its fields if a structure is there; none where
+// a pointer on the way is nil.
 func valuesAt(v reflect.Value, path [][]int) []string {
 	switch {
 	case v.Kind() == reflect.Pointer && v.IsNil():
@@ -106,6 +107,12 @@ func valuesAt(v reflect.Value, path [][]int) []string {
 		return out
 	case len(path) > 0:
 		return valuesAt(v.FieldByIndex(path[0]), path[1:])
+	case isStruct(v):
+		var out []string
+		for _, x := range outputFields(v) {
+			out = append(out, valuesAt(x, nil)...)
+		}
+		return out
 	}
 	return []string{scalar(v)}
 }

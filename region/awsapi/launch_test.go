@@ -3,7 +3,9 @@ package awsapi
 import (
 	"encoding/base64"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,16 +196,30 @@ func TestAnInstanceWhoseKeyIsDisabledEndsAtOnce(t *testing.T) {
 
 func TestUserDataHaveALimit(t *testing.T) {
 	b := newBuyer(t)
-	for size, code := range map[int]string{16 << 10: "", 16<<10 + 1: "InvalidParameterValue"} {
-		_, err := b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
-			LaunchTemplateName: aws.String(fmt.Sprint("data-", size)), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
-				ImageId: aws.String(b.image), UserData: aws.String(base64.StdEncoding.EncodeToString(make([]byte, size))),
-			},
+	for size, tooLong := range map[int]bool{16 << 10: false, 16<<10 + 1: true} {
+		data := aws.String(base64.StdEncoding.EncodeToString(make([]byte, size)))
+		_, created := b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
+			LaunchTemplateName: aws.String(fmt.Sprint("data-", size)),
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{ImageId: &b.image, UserData: data},
 		})
-		if code == "" && err != nil {
-			t.Errorf("%d bytes: %v", size, err)
-		} else if code != "" {
-			wantCode(t, err, code)
+		_, added := b.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{
+			LaunchTemplateName: aws.String("story"),
+			LaunchTemplateData: &ec2types.RequestLaunchTemplateData{UserData: data},
+		})
+		_, run := b.RunInstances(t.Context(), &ec2.RunInstancesInput{
+			MinCount: aws.Int32(1), MaxCount: aws.Int32(1), ImageId: &b.image, UserData: data,
+		})
+		if !tooLong {
+			if created != nil || added != nil || run != nil {
+				t.Errorf("%d bytes: %v, %v, %v", size, created, added, run)
+			}
+			continue
+		}
+		wantCode(t, created, "InvalidUserData.Malformed")
+		wantCode(t, added, "InvalidUserData.Malformed")
+		wantCode(t, run, "InvalidParameterValue")
+		if !strings.Contains(fmt.Sprint(created), "User data is limited to 16384 bytes") {
+			t.Errorf("%d bytes: %v", size, created)
 		}
 	}
 }
@@ -268,6 +284,7 @@ func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 		*d.TagSpecifications[0].Tags[0].Value != "template" {
 		t.Errorf("it reads %+v", d)
 	}
+	b.wantReadBack(t)
 	if _, err := b.DeleteLaunchTemplate(t.Context(),
 		&ec2.DeleteLaunchTemplateInput{LaunchTemplateName: aws.String("story")}); err != nil {
 		t.Error(err)
@@ -281,6 +298,65 @@ func TestATemplateReadsBackAsItWasWritten(t *testing.T) {
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{UserData: aws.String("%%%")},
 	})
 	wantCode(t, err, "InvalidUserData.Malformed")
+}
+
+// wantReadBack adds a version of template "story" that sets what the region does not use, and reads it back.
+func (b buyer) wantReadBack(t *testing.T) {
+	t.Helper()
+	bounds := &ec2types.VCpuCountRangeRequest{Min: aws.Int32(2)}
+	written := &ec2types.RequestLaunchTemplateData{
+		IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{
+			Arn: aws.String("arn:aws:iam::123456789012:instance-profile/nodes"),
+		},
+		TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{
+			{ResourceType: "volume", Tags: []ec2types.Tag{tags("z", "1")[0], tags("a", "2")[0]}},
+			{ResourceType: "instance", Tags: tags("from", "version")},
+		},
+		LicenseSpecifications: []ec2types.LaunchTemplateLicenseConfigurationRequest{
+			{LicenseConfigurationArn: aws.String("arn:aws:license-manager:us-west-2:123456789012:license-configuration:lic-1")},
+		},
+		InstanceRequirements: &ec2types.InstanceRequirementsRequest{
+			MemoryMiB: &ec2types.MemoryMiBRequest{Min: aws.Int32(1024)}, VCpuCount: bounds,
+			AllowedInstanceTypes: []string{"m5.*"}, ExcludedInstanceTypes: []string{"m5.metal"},
+			CpuManufacturers:    []ec2types.CpuManufacturer{"intel", "amd"},
+			InstanceGenerations: []ec2types.InstanceGeneration{"current"}, LocalStorageTypes: []ec2types.LocalStorageType{"ssd"},
+			AcceleratorManufacturers: []ec2types.AcceleratorManufacturer{"nvidia"},
+			AcceleratorNames:         []ec2types.AcceleratorName{"a100"}, AcceleratorTypes: []ec2types.AcceleratorType{"gpu"},
+			BaselinePerformanceFactors: &ec2types.BaselinePerformanceFactorsRequest{Cpu: &ec2types.CpuPerformanceFactorRequest{
+				References: []ec2types.PerformanceFactorReferenceRequest{{InstanceFamily: aws.String("c6i")}},
+			}},
+		},
+		NetworkInterfaces: []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{
+			DeviceIndex: aws.Int32(0), Groups: []string{b.region.SecurityGroups()[0].ID},
+			Ipv6Addresses: []ec2types.InstanceIpv6AddressRequest{{Ipv6Address: aws.String("2001:db8::1")}},
+			Ipv6Prefixes:  []ec2types.Ipv6PrefixSpecificationRequest{{Ipv6Prefix: aws.String("2001:db8::/80")}},
+		}},
+	}
+	_, err := b.CreateLaunchTemplateVersion(t.Context(), &ec2.CreateLaunchTemplateVersionInput{
+		LaunchTemplateName: aws.String("story"), LaunchTemplateData: written,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := b.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{
+		LaunchTemplateName: aws.String("story"), Versions: []string{"2"},
+	})
+	if err != nil || len(out.LaunchTemplateVersions) != 1 {
+		t.Fatalf("versions: %+v, %v", out, err)
+	}
+	want, got := copyOf[ec2types.ResponseLaunchTemplateData](written), *out.LaunchTemplateVersions[0].LaunchTemplateData
+	if !reflect.DeepEqual(copyOf[map[string]any](want), copyOf[map[string]any](got)) {
+		t.Errorf("it reads %+v, want %+v", copyOf[map[string]any](got), copyOf[map[string]any](want))
+	}
+	for profile, version := range map[string]int64{"nodes": 1, *written.IamInstanceProfile.Arn: 2} {
+		out, err = b.DescribeLaunchTemplateVersions(t.Context(), &ec2.DescribeLaunchTemplateVersionsInput{
+			LaunchTemplateName: aws.String("story"),
+			Filters:            []ec2types.Filter{{Name: aws.String("iam-instance-profile"), Values: []string{profile}}},
+		})
+		if err != nil || len(out.LaunchTemplateVersions) != 1 || *out.LaunchTemplateVersions[0].VersionNumber != version {
+			t.Errorf("versions with profile %s: %+v, %v", profile, out, err)
+		}
+	}
 }
 
 func TestAVersionReadsBackWithWhatItInherits(t *testing.T) {

@@ -129,6 +129,9 @@ func (c authorizer) launchAccess(l launched) []access {
 		out = append(out, made...)
 	}
 	used := append(slices.Clone(l.data.SecurityGroupIDs), l.image, l.data.Reservation.Target)
+	if len(l.subnets) == 0 || slices.Contains(l.subnets, "") {
+		used = append(used, l.data.SubnetID)
+	}
 	for _, id := range append(used, l.subnets...) {
 		if id != "" {
 			out = append(out, c.uses("RunInstances", id))

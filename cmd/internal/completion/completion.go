@@ -57,7 +57,7 @@ func Add(root *cobra.Command) {
 		}
 		flags := map[string]completer{
 			"namespace": completeNames("namespace"), "context": completeContexts, "scale": completeScale,
-			"delete": completeObjects("nodepool", "daemonset", "deployment", "pod"),
+			"delete": completeObjects("nodepool", "node", "daemonset", "deployment"),
 			"prices": oneOf("built-in", "aws"),
 			"group":  oneOf(view.FieldPool, view.FieldZone, view.FieldType, view.FieldCapacity, view.FieldStatus),
 			"node-sort": oneOf("creation", "cpu", "memory", view.SortPrice, view.SortPods, view.FieldNode, view.FieldPool,

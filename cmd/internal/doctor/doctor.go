@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud/aws/iampolicy"
@@ -16,6 +17,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/controller/rbac"
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/doctor"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
@@ -41,8 +43,9 @@ too: what the selectors of EC2NodeClasses match, free addresses, the
 interruption queue, and each permission of "nodeless iam", by simulating the
 policies of the controller's role.
 
-It changes nothing. Each finding that is not "ok" has a remedy. It exits with 2
-if a check failed.`,
+With --as it asks what that user may do, and reads everything else with your own
+rights. It changes nothing. Each finding that is not "ok" has a remedy. It exits
+with 2 if a check failed.`,
 		Example: `  # As the controller would be answered
   nodeless doctor --as system:serviceaccount:kube-system:nodeless
 
@@ -75,6 +78,9 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	findings := doctor.Examine(ctx, *c)
+	if err := ctx.Err(); err != nil {
+		return err // the findings say nothing else
+	}
 	if o.format == "" {
 		fmt.Fprint(w, text(findings))
 	} else if err := output.Data(w, o.format, findings); err != nil {
@@ -92,9 +98,11 @@ func (o *options) run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// look connects to the cluster.
+// look connects to the cluster: to read, with the caller's own rights, and to ask for the rights of --as.
 func (o *options) look(ctx context.Context) (*doctor.Cluster, error) {
-	t, err := o.target.Find()
+	reads := o.target
+	reads.As = ""
+	t, err := reads.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -105,18 +113,28 @@ func (o *options) look(ctx context.Context) (*doctor.Cluster, error) {
 	}
 	version, err := d.ServerVersion()
 	if err != nil {
-		return nil, fmt.Errorf("ask the API server for its version: %w", err)
+		return nil, capture.ExplainUnreachable(t.REST.Host, err)
 	}
 	kube, err := client.New(t.REST, client.Options{Scheme: doctor.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	asked := kube
+	if o.target.As != "" {
+		cfg := rest.CopyConfig(t.REST)
+		cfg.Impersonate = rest.ImpersonationConfig{UserName: o.target.As}
+		asked, err = client.New(cfg, client.Options{Scheme: doctor.Scheme(), Mapper: kube.RESTMapper()})
+		if err != nil {
+			return nil, fmt.Errorf("kubeconfig: %w", err)
+		}
 	}
 	more := rbac.Objects(o.namespace, o.lease)
 	if o.nodeGroups {
 		more = rbac.Objects(o.namespace, o.lease, rbac.NodeGroupRules()...)
 	}
 	c := &doctor.Cluster{
-		Client: kube, Version: version.GitVersion, Ahead: t.Clock.Ahead(), Needed: more, Namespace: o.namespace,
+		Client: kube, Asked: asked, Version: version.GitVersion, Ahead: t.Clock.Ahead(), Needed: more,
+		Namespace: o.namespace,
 	}
 	if !o.aws {
 		return c, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
 	answers "github.com/nodeless/nodeless/explain/why"
@@ -109,7 +110,11 @@ func (o *decisionsOptions) run(ctx context.Context, out, errs io.Writer, args []
 		return err
 	}
 	o.noHeaders = true // they are above what was printed first
-	return o.follow(ctx, follower{r, t.Clock, out, errs}, all, of)
+	err = o.follow(ctx, follower{r, t.Clock, out, errs}, all, of)
+	if apierrors.IsUnauthorized(err) {
+		return capture.ExplainUnreachable(t.REST.Host, err)
+	}
+	return err
 }
 
 // readDecisions reads what the controller recorded, and reports on errs what cannot be read.
@@ -121,8 +126,11 @@ func readDecisions(ctx context.Context, cfg *rest.Config, errs io.Writer, note s
 		return nil, nil, err
 	}
 	reading, err := r.Read(ctx)
-	if err != nil {
+	if errors.Is(err, store.ErrNotKept) || errors.Is(err, store.ErrNotAllowed) {
 		return nil, nil, err
+	}
+	if err != nil {
+		return nil, nil, capture.ExplainUnreachable(cfg.Host, err)
 	}
 	for _, damage := range reading.Damaged {
 		fmt.Fprintf(errs, "nodeless: %s: %s\n", note, printable.Text(damage.Error()))
@@ -183,7 +191,7 @@ func (o *decisionsOptions) follow(ctx context.Context, f follower, known []recor
 		}
 		now := f.clock.Now()
 		if news = unbounded.chosen(news, of, now); len(news) > 0 && failed == nil {
-			if failed = o.print(f.out, news, now); failed != nil {
+			if failed = o.printMore(f.out, news, now); failed != nil {
 				stop()
 			}
 		}
@@ -201,6 +209,16 @@ func (o *decisionsOptions) follow(ctx context.Context, f follower, known []recor
 		_ = clock.Sleep(ctx, f.clock, watchPause) // the loop ends with ctx
 	}
 	return failed
+}
+
+// printMore prints what follows something printed before.
+func (o *decisionsOptions) printMore(out io.Writer, records []record.Record, now time.Time) error {
+	if o.output == "yaml" {
+		if _, err := io.WriteString(out, "---\n"); err != nil {
+			return err
+		}
+	}
+	return o.print(out, records, now)
 }
 
 func (o *decisionsOptions) print(out io.Writer, records []record.Record, now time.Time) error {

@@ -5,8 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
+	"k8s.io/client-go/rest"
 
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
@@ -74,6 +81,70 @@ func TestFollowingDecisionsEndsWithoutALogOrAReader(t *testing.T) {
 	log = watches{func(news func([]record.Entry)) error { news(launches("a")); return nil }}
 	if err := o.follow(t.Context(), follower{&log, prompt{}, closed{}, &out}, nil, nil); !errors.Is(err, errClosed) {
 		t.Errorf("without a reader: %v", err)
+	}
+}
+
+// With -w, each update is a YAML document of its own.
+func TestFollowedDecisionsAreYAMLDocuments(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	log := watches{
+		func(news func([]record.Entry)) error { news(launches("a", "b")); return nil },
+		func(news func([]record.Entry)) error { news(launches("a", "b", "c")); interrupt(); return nil },
+	}
+	var out bytes.Buffer
+	o := decisionsOptions{output: "yaml"}
+	if err := o.print(&out, record.Fold(launches("a")), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.follow(ctx, follower{&log, prompt{}, &out, &out}, record.Fold(launches("a")), nil); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	var ids []string
+	for d := yaml.NewDecoder(&out); ; {
+		var list struct{ Items []struct{ ID string } }
+		err := d.Decode(&list)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err, text)
+		}
+		for _, item := range list.Items {
+			ids = append(ids, item.ID)
+		}
+		ids = append(ids, "---")
+	}
+	if got := strings.Join(ids, " "); got != "a --- b --- c ---" {
+		t.Errorf("got %s from\n%s", got, text)
+	}
+}
+
+// What prevents reading the decisions has a remedy.
+func TestDecisionsThatCannotBeReadHaveARemedy(t *testing.T) {
+	for code, want := range map[int]string{
+		http.StatusUnauthorized: "does not accept the credentials of the kubeconfig, which may have expired; log in again",
+		http.StatusForbidden:    store.ErrNotAllowed.Error(),
+		http.StatusNotFound:     store.ErrNotKept.Error(),
+		0:                       "cannot be reached; does it run",
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/apis/nodeless.sh/v1alpha1/") || code == http.StatusUnauthorized {
+				w.WriteHeader(code)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"kind": "APIResourceList", "groupVersion": "nodeless.sh/v1alpha1", "resources": [
+				{"name": "decisionlogs", "kind": "DecisionLog"}]}`)
+		}))
+		defer server.Close()
+		if code == 0 {
+			server.Close()
+		}
+		_, _, err := readDecisions(t.Context(), &rest.Config{Host: server.URL}, io.Discard, "decisions")
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v, want %q", code, err, want)
+		}
 	}
 }
 

@@ -163,6 +163,11 @@ func (o *options) verdict(r *migrate.Result) error {
 
 // write prints the manifests, or what applying them did, and the report.
 func (o *options) write(cmd *cobra.Command, a *answer) error {
+	if a.Empty() {
+		if _, err := fmt.Fprintln(cmd.ErrOrStderr(), "nodeless: migrate: nothing to migrate was found"); err != nil {
+			return err
+		}
+	}
 	if o.output == "json" {
 		return output.Data(cmd.OutOrStdout(), "json", a)
 	}

@@ -7,15 +7,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/migrate/transition"
 )
 
@@ -107,18 +111,18 @@ func (o *steps) add(c *cobra.Command) {
 	f.StringVar(&o.region, "region", "", "AWS region of the cluster (default: that of the AWS configuration)")
 }
 
-// open returns the transition of the cluster that the flags name.
-func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
+// open returns the transition of the cluster that the flags name, and the address of its API server.
+func (o *steps) open(cmd *cobra.Command) (*transition.Transition, string, error) {
 	t, err := o.cluster.Find()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	name, cfg, err := t.AtAWS(cmd.Context(), o.clusterName, o.region)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var mu sync.Mutex
-	return transition.New(transition.Config{
+	out, err := transition.New(transition.Config{
 		REST: t.REST, AWS: cfg, Cluster: name, Clock: t.Clock, Force: o.force,
 		Say: func(format string, args ...any) {
 			mu.Lock()
@@ -126,29 +130,55 @@ func (o *steps) open(cmd *cobra.Command) (*transition.Transition, error) {
 			_, _ = fmt.Fprintf(cmd.OutOrStdout(), format+"\n", args...)
 		},
 	})
+	return out, t.REST.Host, err
+}
+
+// Rights that the commands need: what they do, and with which objects.
+const (
+	allowStatus = "get,list"
+	allowSteps  = allowStatus + ",create,update,patch,delete"
+
+	stepResources = "configmaps,nodes,pods,pods/eviction,deployments.apps,daemonsets.apps,nodepools.karpenter.sh," +
+		"nodeclaims.karpenter.sh"
+)
+
+// explained adds a remedy if the cluster does not answer or refuses. Errors of AWS have one already.
+func explained(host, verbs string, err error) error {
+	_, fromAWS := errors.AsType[*smithy.OperationError](err)
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case fromAWS:
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; an administrator allows it: kubectl create clusterrole nodeless-migrate-steps --verb=%s "+
+			"--resource=%s && kubectl create clusterrolebinding nodeless-migrate-steps --clusterrole=nodeless-migrate-steps "+
+			"--user=NAME", capture.ExplainUnreachable(host, err), verbs, stepResources)
+	case unreachable || apierrors.IsUnauthorized(err):
+		return capture.ExplainUnreachable(host, err)
+	}
+	return err
 }
 
 func (o *steps) next(cmd *cobra.Command) error {
-	t, err := o.open(cmd)
+	t, host, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
 	s, err := t.Next(cmd.Context(), o.remove)
 	if err != nil {
-		return interrupted(cmd.Context(), err)
+		return interrupted(cmd.Context(), explained(host, allowSteps, err))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Step %q is done: %s.\n%s\n", s.Step, s.Step.Explain(), hint(s))
 	return err
 }
 
 func (o *steps) back(cmd *cobra.Command) error {
-	t, err := o.open(cmd)
+	t, host, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
 	s, err := t.Back(cmd.Context())
 	if err != nil {
-		return interrupted(cmd.Context(), err)
+		return interrupted(cmd.Context(), explained(host, allowSteps, err))
 	}
 	var names []string
 	for _, p := range s.Pools {
@@ -240,13 +270,13 @@ func (o *steps) status(cmd *cobra.Command) error {
 	if err := output.Check(o.output, ""); err != nil {
 		return err
 	}
-	t, err := o.open(cmd)
+	t, host, err := o.open(cmd)
 	if err != nil {
 		return err
 	}
 	r, err := t.Report(cmd.Context())
 	if err != nil {
-		return err
+		return explained(host, allowStatus, err)
 	}
 	s, w := standingOf(r), cmd.OutOrStdout()
 	if o.output != "" {

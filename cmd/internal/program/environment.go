@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,12 +19,18 @@ func OnCommandLine(f *pflag.FlagSet, name string) bool {
 	return flag != nil && flag.Changed && flag.Annotations[environmentMark] == nil
 }
 
-// ReadEnvironment sets every flag that was not given from NODELESS_<FLAG>. If the command line names a cluster, by
-// its name or its data directory, those of the environment are ignored.
+// ClusterFlags are the flags that say which cluster a command is about: one of "nodeless up", or one of a kubeconfig.
+var ClusterFlags = []string{"name", "data-dir", "kubeconfig", "context"}
+
+// Placed reports whether the command line names a cluster of "nodeless up", by its name or its data directory.
+func Placed(f *pflag.FlagSet) bool { return OnCommandLine(f, "name") || OnCommandLine(f, "data-dir") }
+
+// ReadEnvironment sets every flag that was not given from NODELESS_<FLAG>. If the command line names a cluster of
+// "nodeless up", the environment does not name another one.
 func ReadEnvironment(cmd *cobra.Command) (err error) {
-	placed := OnCommandLine(cmd.Flags(), "name") || OnCommandLine(cmd.Flags(), "data-dir")
+	placed := Placed(cmd.Flags())
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Changed || err != nil || placed && (f.Name == "name" || f.Name == "data-dir") {
+		if f.Changed || err != nil || placed && slices.Contains(ClusterFlags, f.Name) {
 			return
 		}
 		name := "NODELESS_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))

@@ -4,12 +4,14 @@ package roll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -21,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/explain/why"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
+	"github.com/nodeless/nodeless/internal/kit/printable"
 	"github.com/nodeless/nodeless/roll"
 )
 
@@ -40,38 +43,60 @@ type follower struct {
 	names  []string
 	w      io.Writer
 
-	said, held string
-	changed    time.Time
+	said, held      string
+	changed         time.Time
+	unread, unasked bool // which has been said
 }
+
+// followAgain is what an error says that ends only the following of a roll.
+const followAgain = "the controller goes on, and the same command follows it again"
 
 // follow follows the roll and returns the pools as they are in the end.
 func (f *follower) follow(ctx context.Context) ([]roll.Pool, error) {
 	now := f.target.Clock.Now
-	begun, asked := now(), time.Time{}
+	begun, asked, left := now(), time.Time{}, "nodes may be"
 	for {
-		pools, err := roll.Pools(ctx, f.client, f.names)
-		if err != nil {
-			return nil, capture.ExplainUnreachable(f.target.REST.Host, err)
+		pools, unread := roll.Pools(ctx, f.client, f.names)
+		if err := f.again(ctx, "reading the NodePools", &f.unread, explained(f.target.REST.Host, unread)); err != nil {
+			return nil, err
 		}
-		rows := rowsOf(pools)
-		if f.progress(rows); needUpdate(rows) == 0 {
-			_, err := fmt.Fprintln(f.w, "No node needs an update.")
-			return pools, err
+		if unread == nil {
+			rows := rowsOf(pools)
+			if f.progress(rows); needUpdate(rows) == 0 {
+				_, err := fmt.Fprintln(f.w, "No node needs an update.")
+				return pools, err
+			}
+			left = reason.Count(needUpdate(rows), "node")
 		}
-		if now().Sub(f.changed) >= askAfter && now().Sub(asked) >= askAfter {
-			if err := f.ask(ctx, pools); err != nil {
+		if unread == nil && now().Sub(f.changed) >= askAfter && now().Sub(asked) >= askAfter {
+			if err := f.again(ctx, "asking what holds the roll", &f.unasked, f.ask(ctx, pools)); err != nil {
 				return nil, err
 			}
 			asked = now()
 		}
 		if f.timeout > 0 && now().Sub(begun) >= f.timeout {
-			return nil, fmt.Errorf("%s left to replace after %s%s; the controller goes on, and the same command follows it "+
-				"again", reason.Count(needUpdate(rows), "node"), f.timeout, f.held)
+			return nil, fmt.Errorf("%s left to replace after %s%s; %s", left, f.timeout, f.held, followAgain)
 		}
 		if err := clock.Sleep(ctx, f.target.Clock, lookEvery); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// again says once that something failed and is tried again, and returns errors that another try cannot help. told is
+// whether it has been said.
+func (f *follower) again(ctx context.Context, what string, told *bool, err error) error {
+	_, unknown := errors.AsType[*roll.UnknownError](err)
+	switch {
+	case err != nil && (unknown || ctx.Err() != nil):
+		return err
+	case apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; %s", err, followAgain)
+	case err != nil && !*told:
+		fmt.Fprintf(f.w, "%s failed and is tried again: %s\n", what, printable.Text(err.Error()))
+	}
+	*told = err != nil
+	return nil
 }
 
 // progress prints how far the pools are, if that has changed.

@@ -115,14 +115,12 @@ func (o *poolOptions) run(cmd *cobra.Command, names []string) error {
 			return err
 		}
 	}
-	for i := range pools {
-		if err := o.begin(cmd.Context(), c, &pools[i], t.Clock); err != nil {
-			return err
-		}
+	if err := o.begin(cmd.Context(), c, pools, t.Clock); err != nil {
+		return allowRoll(cfg.Host, err)
 	}
 	f := follower{poolOptions: o, target: t, client: c, names: names, w: cmd.ErrOrStderr()}
 	if pools, err = f.follow(cmd.Context()); err != nil || !data {
-		return interrupted(cmd.Context(), err, "the controller goes on, and the same command follows it again")
+		return interrupted(cmd.Context(), err, followAgain)
 	}
 	return newTable(rowsOf(pools), nil).write(cmd.OutOrStdout(), o.output)
 }
@@ -135,17 +133,25 @@ func rowsOf(pools []roll.Pool) []roll.Row {
 	return rows
 }
 
-// begin makes all nodes of a pool need an update, unless such a roll is still in progress.
-func (o *poolOptions) begin(ctx context.Context, c client.Client, p *roll.Pool, clock clock.Clock) error {
-	if !o.force || p.Rolling() {
-		return nil
+// begin makes all nodes of the pools need an update, except where such a roll is still in progress. If one of the pools
+// cannot be rolled, none is.
+func (o *poolOptions) begin(ctx context.Context, c client.Client, pools []roll.Pool, clock clock.Clock) error {
+	var todo []*roll.Pool
+	for i := range pools {
+		p := &pools[i]
+		if !o.force || p.Rolling() {
+			continue
+		}
+		if problem := p.Row().Problem; problem != "" {
+			return fmt.Errorf("NodePool %s launches nothing (%s), so that its nodes would stay; nodeless why nodepool %s "+
+				"says more", p.Name, problem, p.Name)
+		}
+		todo = append(todo, p)
 	}
-	if problem := p.Row().Problem; problem != "" {
-		return fmt.Errorf("NodePool %s launches nothing (%s), so that its nodes would stay; nodeless why nodepool %s says "+
-			"more", p.Name, problem, p.Name)
-	}
-	if err := c.Patch(ctx, p.Roll(clock.Now()), client.MergeFrom(p.NodePool)); err != nil {
-		return fmt.Errorf("roll NodePool %s: %w", p.Name, err)
+	for _, p := range todo {
+		if err := c.Patch(ctx, p.Roll(clock.Now()), client.MergeFrom(p.NodePool)); err != nil {
+			return fmt.Errorf("roll NodePool %s: %w", p.Name, err)
+		}
 	}
 	return nil
 }

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strconv"
 
 	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
@@ -38,6 +40,8 @@ drained. A roll that was interrupted goes on when it is begun again.`,
 		Example: `  nodeless roll nodepool
   nodeless roll nodepool general-purpose --force --yes
   nodeless roll group web --yes`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(newNodePool(), newGroup())
 	return c
@@ -109,13 +113,32 @@ func needUpdate(rows []roll.Row) int {
 	return n
 }
 
-// explained adds a remedy if a cluster does not answer. Errors of AWS have one already.
+// explained adds a remedy if a cluster does not answer or may not be read. Errors of AWS have one already.
 func explained(host string, err error) error {
 	_, unknown := errors.AsType[*roll.UnknownError](err)
-	if _, fromAWS := errors.AsType[*smithy.OperationError](err); unknown || fromAWS {
+	_, fromAWS := errors.AsType[*smithy.OperationError](err)
+	switch {
+	case err == nil || unknown || fromAWS:
 		return err
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; an administrator allows it: nodeless rbac --view --user NAME | kubectl apply -f -",
+			capture.ExplainUnreachable(host, err))
 	}
 	return capture.ExplainUnreachable(host, err)
+}
+
+// allowRoll adds a remedy if NodePools cannot be changed.
+func allowRoll(host string, err error) error {
+	_, unreachable := errors.AsType[*url.Error](err)
+	switch {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; an administrator allows it: kubectl create clusterrole nodeless-roll --verb=patch "+
+			"--resource=nodepools.karpenter.sh && kubectl create clusterrolebinding nodeless-roll "+
+			"--clusterrole=nodeless-roll --user=NAME", capture.ExplainUnreachable(host, err))
+	case unreachable || apierrors.IsUnauthorized(err):
+		return capture.ExplainUnreachable(host, err)
+	}
+	return err
 }
 
 // interrupted turns an error caused by Ctrl-C into one that says how to go on.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -71,11 +72,11 @@ With --view it prints instead the role nodeless-view, which allows
 service account if one is named.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			subjects, err := viewers(view, user, account)
+			if err != nil {
+				return err
+			}
 			if view {
-				subjects, err := viewers(user, account)
-				if err != nil {
-					return err
-				}
 				return printManifest(cmd.OutOrStdout(), rbac.ViewObjects(subjects...))
 			}
 			more := wantedRules([]optionalRules{
@@ -125,8 +126,11 @@ func wantedRules(parts []optionalRules) (out []rbacv1.PolicyRule) {
 	return out
 }
 
-// viewers returns the subjects that get the read-only role.
-func viewers(user, account string) ([]rbacv1.Subject, error) {
+// viewers returns the subjects that get the read-only role, which is printed with --view alone.
+func viewers(view bool, user, account string) ([]rbacv1.Subject, error) {
+	if !view && (user != "" || account != "") {
+		return nil, errors.New("--user and --service-account name who gets the role for reading: add --view")
+	}
 	var out []rbacv1.Subject
 	if user != "" {
 		out = append(out, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user})

@@ -20,7 +20,8 @@ import (
 // mostInput is the maximum size in bytes of a file that simulate reads.
 const mostInput = 256 << 20
 
-// readCluster reads a dump, a scenario or a saved case, and the plan that the scenario expects, nil if there is none.
+// readCluster reads a dump, a scenario or a saved case, and the plan that the scenario expects, nil if there is none. A
+// dump has no policy: it gets that of a controller without flags.
 func (o *simulateOptions) readCluster(cmd *cobra.Command, file string) (*model.Snapshot, model.Policy, *string, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {
@@ -38,7 +39,7 @@ func (o *simulateOptions) readCluster(cmd *cobra.Command, file string) (*model.S
 	buffered := bufio.NewReaderSize(text, 1<<16)
 	if head, _ := buffered.Peek(4096); target.IsDump.Match(head) {
 		s, err := o.readDump(cmd, buffered, file)
-		return s, model.Policy{}, nil, err
+		return s, model.Defaults(), nil, err
 	}
 	raw, err := io.ReadAll(io.LimitReader(buffered, mostInput+1))
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/internal/kit/clock"
@@ -152,6 +153,9 @@ func ServerClock(cfg *rest.Config) *clock.Server {
 func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig,
 	*localcluster.Session, string, error,
 ) {
+	if err := oneCluster(at.Set); err != nil {
+		return nil, nil, "", err
+	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	if kubeconfig != "" || overrides.CurrentContext != "" {
@@ -175,6 +179,22 @@ func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.C
 		return nil, nil, "", errors.New(localcluster.NothingRuns(dir))
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), running, dir, nil
+}
+
+// oneCluster returns an error if the command line names two clusters: one of "nodeless up" and one of a kubeconfig.
+func oneCluster(set *pflag.FlagSet) error {
+	if set == nil {
+		return nil
+	}
+	for _, ours := range []string{"name", "data-dir"} {
+		for _, other := range []string{"kubeconfig", "context"} {
+			if program.OnCommandLine(set, ours) && program.OnCommandLine(set, other) {
+				return fmt.Errorf("--%s names a cluster of \"nodeless up\", and --%s another one; leave out one of them", ours,
+					other)
+			}
+		}
+	}
+	return nil
 }
 
 // NoCluster adds a remedy to the error of a kubeconfig that leads to no cluster.

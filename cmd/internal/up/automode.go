@@ -61,6 +61,7 @@ func (o *upOptions) autoModeSettings() *automode.Settings {
 	}
 	return &automode.Settings{
 		Pools: o.autoPools, Class: automode.DiscoveredClass(autoModeRole, localcluster.EKSName),
+		BuiltInCNI: true,
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
+	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/target"
 )
 
@@ -27,7 +28,7 @@ var viewersFlags = []string{
 
 // fromViewersFile sets flags that were given neither on the command line nor in the environment from
 // ~/.eks-node-viewer: lines flag=value; lines that begin with # are comments. As in eks-node-viewer, KUBECONFIG
-// overrides the file.
+// overrides the file, as does a cluster of "nodeless up" that the command line names.
 func fromViewersFile(cmd *cobra.Command) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -42,11 +43,13 @@ func fromViewersFile(cmd *cobra.Command) error {
 		return fmt.Errorf("configuration of eks-node-viewer: %w", err)
 	}
 	defer file.Close()
+	placed := program.Placed(cmd.Flags())
 	lines := bufio.NewScanner(file)
 	for n := 1; lines.Scan(); n++ {
 		key, value, ok := strings.Cut(lines.Text(), "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		if !ok || strings.HasPrefix(key, "#") || !slices.Contains(viewersFlags, key) || cmd.Flags().Changed(key) {
+		if !ok || strings.HasPrefix(key, "#") || !slices.Contains(viewersFlags, key) || cmd.Flags().Changed(key) ||
+			placed && slices.Contains(program.ClusterFlags, key) {
 			continue
 		}
 		if key == "kubeconfig" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {

@@ -103,6 +103,9 @@ func (e *Entry) execute() error {
 	if err != nil {
 		return err
 	}
+	if err := limitOpenFiles(); err != nil {
+		return fmt.Errorf("limit its open files: %w", err)
+	}
 	if err := dropPrivileges(c); err != nil {
 		return err
 	}

@@ -4,24 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// capabilities of linux/capability.h in the order of their numbers, without CAP_.
-var capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP
-	LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT
-	SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE
-	AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF
-	CHECKPOINT_RESTORE`)
-
 // dropPrivileges makes the process the container's user, with the container's capabilities. At exec the kernel derives
 // all other capability sets from the bounding set and the user.
 func dropPrivileges(c *wire.Container) error {
-	for number, name := range capabilities {
+	for number, name := range wire.Capabilities {
 		if c.Privileged || slices.Contains(c.Capabilities, name) {
 			continue
 		}
@@ -52,4 +45,21 @@ func dropPrivileges(c *wire.Container) error {
 		return fmt.Errorf("set user %d: %w", uid, err)
 	}
 	return nil
+}
+
+// limitOpenFiles sets the limits that containers have on Fargate (EKS User Guide, AWS Fargate considerations). Exec
+// keeps them because they are set with package syscall.
+func limitOpenFiles() error {
+	limit := syscall.Rlimit{Cur: 1024, Max: 65535}
+	err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	if !errors.Is(err, unix.EPERM) {
+		return err
+	}
+	// A host that is a container itself may not raise its own limit.
+	var own syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
+		return err
+	}
+	limit = syscall.Rlimit{Cur: min(limit.Cur, own.Max), Max: own.Max}
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }

@@ -76,34 +76,42 @@ func makeInside(root, path string, mode os.FileMode) (string, error) {
 	at := ""
 	for i, part := range parts {
 		next := at + "/" + part
-		fd, err := openInside(root, next, 0)
-		switch {
-		case err == nil:
-			real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
-			_ = unix.Close(fd)
-			if err != nil {
-				return "", err
-			}
-			at = strings.TrimPrefix(real, root)
-			continue
-		case !errors.Is(err, unix.ENOENT):
-			return "", err
-		}
-		whole := filepath.Join(root, next)
-		if i < len(parts)-1 || mode.IsDir() {
-			if err = os.Mkdir(whole, 0o755); err == nil && mode.IsDir() {
-				err = os.Chmod(whole, mode) // as for the volume, so that its users can write
-			}
-		} else {
-			var f *os.File
-			if f, err = os.OpenFile(whole, os.O_CREATE|os.O_EXCL, 0o644); err == nil {
-				err = f.Close()
+		var err error
+		if at, err = realPath(root, next); errors.Is(err, unix.ENOENT) {
+			made := makeOne(filepath.Join(root, next), i < len(parts)-1 || mode.IsDir(), mode)
+			if at, err = realPath(root, next); made != nil && err != nil { // else another container may have made it
+				err = made
 			}
 		}
 		if err != nil {
 			return "", err
 		}
-		at = next
 	}
 	return filepath.Join(root, at), nil
+}
+
+// realPath returns path below root without symbolic links.
+func realPath(root, path string) (string, error) {
+	fd, err := openInside(root, path, 0)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	whole, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	return strings.TrimPrefix(whole, root), err
+}
+
+// makeOne makes a directory or a file. If mode is that of a directory, it is the mode of directories.
+func makeOne(path string, dir bool, mode os.FileMode) error {
+	if !dir {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o644)
+		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	if err := os.Mkdir(path, 0o755); err != nil || !mode.IsDir() {
+		return err
+	}
+	return os.Chmod(path, mode) // as for the volume, so that its users can write
 }

@@ -301,6 +301,7 @@ try {
     await rows.nth(0).getByText("More").click();
     await rows.nth(0).getByText("m6g.large at $0.0310/h").waitFor();
     await picture("decisions");
+    await rows.nth(1).getByText("More").click();
     assert.equal(await rows.nth(1).getByRole("link").count(), 0, "what was decided before the first moment that is kept has none");
     await rows.nth(0).getByRole("link", { name: "The cluster at that moment" }).click();
     await tab.getByText("The state at").waitFor();
