@@ -106,8 +106,8 @@ func (j *disruption) moves() {
 	}
 }
 
-// moved judges one command alone. Commands may depend on each other, and on pending pods whose placements this plan
-// does not contain: then violations between pods are unproven.
+// moved judges one command alone. Commands may depend on each other, and on pending and expected pods whose placements
+// this plan does not contain: then violations between pods are unproven.
 func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	own := map[string]bool{}
 	for _, r := range c.Removals {
@@ -117,7 +117,7 @@ func (j *disruption) moved(c *model.Command, going map[string]bool) {
 	alone := newJudge(j.without(own), j.policy, plan)
 	newCoexistence(alone).all()
 	for _, v := range alone.found {
-		v.Unproven = v.Unproven || len(j.plan.Commands) > 1 || len(j.s.Pending) > 0
+		v.Unproven = v.Unproven || len(j.plan.Commands) > 1 || len(j.s.Pending)+len(j.s.Expected) > 0
 		j.found = append(j.found, v)
 	}
 	answers := map[model.PodKey]int{}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/check"
 )
 
@@ -65,5 +66,30 @@ func TestUnprovenOrders(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A command may count on pods that do not exist yet, whose places its plan does not contain.
+func TestCommandBesideExpectedPods(t *testing.T) {
+	b := build(t, `
+type c2 cpu=2 memory=4Gi pods=29 offers(a on-demand 0.1, b on-demand 0.1, c on-demand 0.1)
+pool general disrupt(drifted=9)
+shape web cpu=1 labels(app=web) spread(zone: app=web)
+shape other cpu=1
+pods 1 next as=web expected
+node n1 pool=general type=c2 zone=a capacity-type=on-demand price=0.1 ready=1h drifted=AMIDrifted
+     runs(web-1 as web, web-2 as web)
+node na pool=general type=c2 zone=a capacity-type=on-demand price=0.1 ready=1h runs(x-1 as other)
+node nb pool=general type=c2 zone=b capacity-type=on-demand price=0.1 ready=1h runs(web-3 as web)
+node nc pool=general type=c2 zone=c capacity-type=on-demand price=0.1 ready=1h runs(x-2 as other)
+`)
+	plan := engine.Disrupt(b.s, b.policy)
+	if len(plan.Commands) != 1 {
+		t.Fatalf("%d commands, want one that replaces the drifted node", len(plan.Commands))
+	}
+	for _, v := range check.Plan(b.s, b.policy, plan) {
+		if !v.Unproven {
+			t.Error(v)
+		}
 	}
 }

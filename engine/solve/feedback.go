@@ -13,12 +13,14 @@ import (
 type feedback struct {
 	usedZones   []string           // zones of planned nodes that spreads over zones did not account for
 	full        map[shapeZone]bool // zones in which some pods of a shape that were assigned there got no node
+	limited     map[shapeZone]bool // zones in which only limits are the reason
 	atMost      map[groupKey]int   // how many pods of a group that spreads get nodes within the limits
 	limitsShort bool               // limits leave pods unplaced: the most important ones choose first
+	spreadLater bool               // pods that spread get no node that is not launched yet before others are planned
 }
 
 func newFeedback() feedback {
-	return feedback{full: map[shapeZone]bool{}, atMost: map[groupKey]int{}}
+	return feedback{full: map[shapeZone]bool{}, limited: map[shapeZone]bool{}, atMost: map[groupKey]int{}}
 }
 
 type shapeZone struct {
@@ -29,10 +31,15 @@ type shapeZone struct {
 // learn adds the feedback of an attempt. It reports whether another attempt is worthwhile.
 func (f *feedback) learn(p *problem) bool {
 	zones, unfair := p.zoneMismatches(), p.unfair()
-	if len(zones)+len(p.lacking.full)+len(p.lacking.atMost) == 0 && !unfair || p.partial {
+	later := p.lacking.spreadLater && !f.spreadLater
+	if !unfair && !f.limitsShort { // otherwise less important pods have taken the limits
+		maps.Copy(p.lacking.full, p.lacking.limited)
+	}
+	if len(zones)+len(p.lacking.full)+len(p.lacking.atMost) == 0 && !unfair && !later || p.partial {
 		return false
 	}
 	f.limitsShort = f.limitsShort || unfair
+	f.spreadLater = f.spreadLater || later
 	f.usedZones = append(f.usedZones, zones...)
 	maps.Copy(f.full, p.lacking.full)
 	if !unfair { // otherwise less important pods have taken a share of the limits that the next attempt does not give them
@@ -49,22 +56,46 @@ func (p *problem) findLacking() {
 	if p.partial {
 		return
 	}
+	p.lacking.spreadLater = slices.ContainsFunc(p.groups, p.spreadTooSoon)
 	limited := slices.ContainsFunc(p.views, func(v *rules.View) bool {
 		return v.Pool.Limits.NodesSet || rules.Limited(&v.Pool.Limits)
 	})
 	for _, g := range p.groups {
-		zones := p.unserved(g)
+		zones, full := p.unserved(g), p.lacking.full
 		if len(zones) == 0 {
 			continue
 		}
-		if limited && g.zones != nil && (explainer{p}).nearestOfPools(g) == model.RuleLimit {
-			p.lacking.atMost[g.key] = p.plannedPods(g)
-			continue
+		if limited && (explainer{p}).nearestOfPools(g) == model.RuleLimit {
+			if g.zones != nil {
+				p.lacking.atMost[g.key] = p.plannedPods(g)
+				continue
+			}
+			full = p.lacking.limited
 		}
 		for _, x := range zones {
-			p.lacking.full[x] = true
+			full[x] = true
 		}
 	}
+}
+
+// spreadTooSoon reports whether pods of the group may be on nodes that are not launched yet although nodes are planned
+// in domains that did not count when its spread was judged.
+func (p *problem) spreadTooSoon(g *group) bool {
+	return g.early && slices.ContainsFunc(p.state.SpreadTerms(g.index), func(t rules.SpreadTerm) bool {
+		known := p.state.SpreadDomains(t.Counter)
+		return slices.ContainsFunc(p.nodes, func(n *plannedNode) bool {
+			switch p.state.TopologyKey(t.Topology) {
+			case model.LabelHostname:
+				return false
+			case model.LabelZone:
+				return countsZone(g, n.chosen.Zone) &&
+					!slices.Contains(known, p.state.Domain(t.Topology, n.chosen.Zone))
+			case model.LabelCapacityType:
+				return !slices.Contains(known, p.state.Domain(t.Topology, n.chosen.CapacityType))
+			}
+			return true
+		})
+	})
 }
 
 // plannedPods returns how many pods of the group are on planned nodes.

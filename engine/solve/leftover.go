@@ -84,6 +84,7 @@ func (p *problem) grow(i, before int, from *firstfit.Node, more []assignment) {
 	}
 	if !p.builder.complete(n) {
 		// No offering bears it: the pods that joined stay unplaced.
+		p.dropped = true
 		for _, a := range more {
 			a.group.planned -= a.n
 			a.group.refused = p.incomplete(n)
@@ -125,7 +126,7 @@ func (p *problem) placeAllFirstFit(kept []bool) {
 		}
 		switch {
 		case at.Node >= 0:
-			p.plan.Placements = append(p.plan.Placements, placementOf(p.s, i, at.Node))
+			p.settled = append(p.settled, settled{group: g, pod: i, node: at.Node})
 		case at.Planned >= 0:
 			if planned[at.Planned] == nil {
 				planned[at.Planned] = map[*group][]int{}
@@ -150,6 +151,7 @@ func (p *problem) placeAllFirstFit(kept []bool) {
 			}
 		}
 		if !p.builder.complete(n) {
+			p.dropped = true
 			for _, a := range n.assignments {
 				at := len(a.group.pods) - a.n
 				left[a.group] = append(left[a.group], a.group.pods[at:]...)

@@ -87,15 +87,37 @@ func (b *nodeBuilder) build(view int, pods []assignment, relaxed bool) (*planned
 	return n, b.complete(n)
 }
 
-// complete chooses the node's offering and the types that may stand in for it. It (1) lists the offerings that bear
-// the load, (2) fixes the labels by which pods depend on each other to those of the cheapest, and (3) chooses among
-// the remaining ones for which the subnets have addresses.
+// complete chooses the node's offering and the types that may stand in for it. If pods depend on its zone and the
+// cheapest zone has too few types for minValues, it tries the next.
 func (b *nodeBuilder) complete(n *plannedNode) bool {
-	options := b.offeringOptions(n)
+	keys := b.dependedOn(n)
+	if len(b.views[n.view].MinValues) == 0 || n.relaxed || !slices.Contains(keys, model.LabelZone) {
+		return b.completeIn(n, keys, b.offeringOptions(n))
+	}
+	zones, from := slices.Clone(n.Zones), *n
+	for {
+		n.Zones, n.Capacity, n.bearing = slices.Clone(zones), slices.Clone(from.Capacity), slices.Clone(from.bearing)
+		n.custom = from.custom
+		options := b.offeringOptions(n)
+		if len(options) == 0 {
+			return false
+		}
+		zone := options[0].offer.Zone
+		if b.completeIn(n, keys, options) {
+			return true
+		}
+		zones.Remove(zone)
+	}
+}
+
+// completeIn chooses among the options, the offerings that bear the load. It (1) fixes the labels by which pods depend
+// on each other to those of the cheapest, and (2) chooses among the remaining ones for which the subnets have
+// addresses.
+func (b *nodeBuilder) completeIn(n *plannedNode, keys []string, options []offeringOption) bool {
 	if len(options) == 0 {
 		return false
 	}
-	for _, key := range b.dependedOn(n) {
+	for _, key := range keys {
 		b.fix(n, key, options[0])
 		if options = b.offeringOptions(n); len(options) == 0 {
 			return false

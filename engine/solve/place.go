@@ -17,10 +17,12 @@ type placer struct {
 	groups []*group
 	plan   *model.Plan
 	kept   []bool // by Pending: pods that keep their nominated node; nil if none does
+	later  bool   // feedback.spreadLater
 }
 
 func (p *problem) placer() *placer {
-	return &placer{s: p.s, policy: p.policy, state: p.state, order: p.order, groups: p.groups, plan: &p.plan}
+	return &placer{s: p.s, policy: p.policy, state: p.state, order: p.order, groups: p.groups, plan: &p.plan,
+		later: p.spreadLater}
 }
 
 func placementOf(s *model.Snapshot, pod, node int) model.Placement {
@@ -128,7 +130,16 @@ func (x *placer) fill(g *group, node int) bool {
 // launched reports whether the node has been launched or may be launched for the group's next pod. The pods of a group
 // that are below the policy's cutoff come last.
 func (x *placer) launched(g *group, node int) bool {
-	return !x.s.Nodes[node].Unlaunched || x.policy.LaunchesFor(&x.s.Pending[g.pods[0]])
+	if !x.s.Nodes[node].Unlaunched {
+		return true
+	}
+	g.early = g.early || spreadsBeyondHosts(g.shape)
+	return x.policy.LaunchesFor(&x.s.Pending[g.pods[0]]) && !(x.later && g.early)
+}
+
+// spreadsBeyondHosts reports whether the shape has a spread by another label than the hostname that must be kept.
+func spreadsBeyondHosts(s *model.Shape) bool {
+	return slices.ContainsFunc(s.Spread, func(c model.Spread) bool { return c.Hard && c.Topology != model.LabelHostname })
 }
 
 // bindNext binds the group's next pod to the node.

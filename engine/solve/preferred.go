@@ -27,8 +27,8 @@ type preferredSolve struct {
 	preferences [][]preference // by shape, heaviest first
 }
 
-// preferred returns the plan that keeps preferences: under Respect whenever it serves as many pods, under Priced if it
-// costs no more than the preferences are worth; else the plain plan.
+// preferred returns the plan that keeps preferences: under Respect whenever it serves as many pods, none of them less
+// important, under Priced if it costs no more than the preferences are worth; else the plain plan.
 func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 	x := &preferredSolve{s: s, policy: policy, plain: plain}
 	x.collect()
@@ -40,7 +40,8 @@ func preferred(s *model.Snapshot, policy model.Policy, plain *Draft) *Draft {
 		plan, weight = x.oneByOne(losers)
 	}
 	switch {
-	case weight == 0, len(plan.Plan.Unplaced) > len(plain.Plan.Unplaced): // other pods became unplaced
+	case weight == 0, len(plan.Plan.Unplaced) > len(plain.Plan.Unplaced), // other pods became unplaced
+		compareUnplaced(s, &plan.Plan, &plain.Plan) > 0:
 		return plain
 	case policy.Preferences != model.Respect &&
 		plan.Plan.EffectivePrice > plain.Plan.EffectivePrice+preferenceValue(weight, policy.PreferencePrice):

@@ -37,11 +37,12 @@ type problem struct {
 	level   *int32 // priority of the pods whose turn it is to choose; nil = all
 	nodes   []*plannedNode
 	settled []settled
+	dropped bool // a node that firstfit planned has no offering
 	bound   model.Price
 	plan    model.Plan
 }
 
-// settled is a pod that firstfit placed on an existing node when it knew the planned nodes.
+// settled is a pod that was placed on an existing node when it was known where others are planned.
 type settled struct {
 	group     *group
 	pod, node int
@@ -60,6 +61,7 @@ type group struct {
 	setAside      bool
 	leftover      bool             // firstfit handles its constraints
 	planned       int              // pods that firstfit put on planned nodes
+	early         bool             // a node that is not launched yet was considered for it, and it spreads
 	refused       model.Rule       // why it cannot be placed; "" if the pools say why
 	slots         []int            // on one node: see separation
 	spreadSlots   []int            // those of the slots that only spread

@@ -87,8 +87,8 @@ func attempt(s *model.Snapshot, policy model.Policy, known feedback, c *Cluster)
 			p.placeLeftovers()
 			p.findLacking()
 		}
-		p.prune()
 	}
+	p.prune()
 	for _, x := range p.settled {
 		p.plan.Placements = append(p.plan.Placements, placementOf(s, x.pod, x.node))
 	}

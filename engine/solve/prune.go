@@ -9,11 +9,11 @@ import (
 
 // prune removes from planned nodes the pods that kube-scheduler could not bind there: if the search was cut short, or
 // a node could not be planned, they may depend on pods that never arrive. It binds the pods one after another: it (1)
-// unbinds what firstfit placed, (2) adds the planned nodes to the state, (3) binds whatever is allowed, pods that
+// unbinds what is settled, (2) adds the planned nodes to the state, (3) binds whatever is allowed, pods that
 // depend on others first, until nothing more is, and (4) removes the rest.
 func (p *problem) prune() {
 	unserved := func(g *group) bool { return len(p.unserved(g)) > 0 }
-	if !p.partial && !slices.ContainsFunc(p.groups, unserved) ||
+	if !p.partial && !p.dropped && !slices.ContainsFunc(p.groups, unserved) ||
 		len(p.settled) == 0 && !slices.ContainsFunc(p.nodes, (*plannedNode).hasDependents) {
 		return
 	}

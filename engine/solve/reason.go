@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,8 +162,8 @@ func endFunnel(v *model.PoolVerdict, rule model.Rule) {
 func blamePods(g *group) (model.Reason, bool) {
 	r := model.Reason{Rule: g.refused}
 	s := g.shape
-	if r.Rule == "" {
-		r.Rule = likelyRule(s)
+	if r.Rule == "" || r.Rule == model.RuleLimit { // firstfit met a limit, but pods that were dropped left room
+		r.Rule = cmp.Or(likelyRule(s), r.Rule)
 	}
 	switch r.Rule {
 	case model.RuleAffinity:

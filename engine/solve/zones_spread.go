@@ -47,8 +47,8 @@ func unassigned(g *group) int {
 	return n
 }
 
-// spread assigns the group's pods to zones one after another: to the zone that keeps the skew and is cheapest for the
-// group, or the emptiest of several. If an existing node there has room, the pod is placed on it.
+// spread assigns the group's pods to zones one after another: to a zone that keeps the skew and has an existing node
+// with room, which takes the pod, else to the cheapest one for the group, or the emptiest of several.
 func (z *zoning) spread(g *group, zones []string) {
 	left := unassigned(g)
 	if g.zones == nil {
@@ -57,20 +57,26 @@ func (z *zoning) spread(g *group, zones []string) {
 	g.refused = ""
 	domains := z.domains(zones)
 	spreads := z.spreadsOf(g, zones)
+	nodes := z.nodesWithRoom(g)
+	for left > 0 && z.placeOnNode(g, spreads, nodes) {
+		left--
+	}
+	if left == 0 {
+		return
+	}
 	if open := z.freeChoice(g, left, spreads, zones, domains); open != nil {
 		g.parts = append(g.parts, part{class: z.classes.inZones(g.class, open...), n: left})
 		return
 	}
 	count := make([]int, len(zones))
-	placer, nodes := z.placer(), z.nodesWithRoom(g)
 	for range left {
+		if z.placeOnNode(g, spreads, nodes) {
+			continue
+		}
 		best := z.bestZone(g, spreads, zones, domains)
 		if best < 0 {
 			g.refused = model.RuleSpread
 			break
-		}
-		if z.placeInDomain(placer, g, domains[best], nodes) {
-			continue
 		}
 		count[best]++
 		z.plan(g, domains[best], 1)
@@ -130,23 +136,40 @@ func (z *zoning) bestZone(g *group, spreads []zoneSpread, zones []string, domain
 	return best
 }
 
-// nodesWithRoom returns the existing nodes with room for pods of the group once the skew allows them there. It returns
-// nil for groups with other constraints on pods, which were placed already as far as possible.
+// nodesWithRoom returns the existing nodes with room for pods of the group once the skew allows them there. Groups with
+// other constraints on pods were placed already as far as possible, except on nodes that are not launched yet.
 func (z *zoning) nodesWithRoom(g *group) []int {
-	others := len(z.state.SpreadTerms(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 ||
-		len(z.state.AvoidedByCounters(g.index)) > 0
-	if others || len(z.s.Nodes) == 0 {
+	others, all := z.dependsOnMore(g), len(z.s.Nodes)
+	if all == 0 || others && !z.s.Nodes[all-1].Unlaunched { // those not launched yet come last
 		return nil
 	}
 	nodes := z.state.WithRoom(nodesThatTakePods(z.s), g.request)
-	return slices.DeleteFunc(nodes, func(n int) bool { return z.state.Admits(g.index, n) != "" })
+	return slices.DeleteFunc(nodes, func(n int) bool {
+		return others && !z.s.Nodes[n].Unlaunched || z.state.Admits(g.index, n) != ""
+	})
 }
 
-// placeInDomain puts a pod of the group on one of the nodes in the domain. It reports whether one has room.
-func (z *zoning) placeInDomain(x *placer, g *group, d int32, nodes []int) bool {
+// dependsOnMore reports whether the group has other constraints on pods than one spread.
+func (z *zoning) dependsOnMore(g *group) bool {
+	return len(z.state.SpreadTerms(g.index)) > 1 || len(g.shape.Affinity)+len(g.shape.AntiAffinity) > 0 ||
+		len(z.state.AvoidedByCounters(g.index)) > 0
+}
+
+// placeOnNode puts a pod of the group on one of the nodes where it keeps the skew. It reports whether one has room.
+func (z *zoning) placeOnNode(g *group, spreads []zoneSpread, nodes []int) bool {
+	if len(nodes) == 0 {
+		return false
+	}
+	allows := z.state.Admits
+	if z.dependsOnMore(g) {
+		allows = z.state.Allows
+	}
 	for _, n := range nodes {
-		if z.state.DomainOf(z.zone, n) == d && z.state.Admits(g.index, n) == "" {
-			x.bindNext(g, n)
+		d := z.state.DomainOf(z.zone, n)
+		if d >= 0 && allows(g.index, n) == "" && z.keepsSkew(spreads, d) {
+			z.state.Bind(g.index, n)
+			z.settled = append(z.settled, settled{group: g, pod: g.pods[0], node: n})
+			g.pods = g.pods[1:]
 			return true
 		}
 	}
