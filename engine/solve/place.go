@@ -21,8 +21,9 @@ type placer struct {
 }
 
 func (p *problem) placer() *placer {
-	return &placer{s: p.s, policy: p.policy, state: p.state, order: p.order, groups: p.groups, plan: &p.plan,
-		later: p.spreadLater}
+	return &placer{
+		s: p.s, policy: p.policy, state: p.state, order: p.order, groups: p.groups, plan: &p.plan, later: p.spreadLater,
+	}
 }
 
 func placementOf(s *model.Snapshot, pod, node int) model.Placement {
