@@ -138,39 +138,41 @@ var readers = map[string]func(*migration, *document){
 	awsGroup + "/FargateProfile":    (*migration).profileAnswer,
 }
 
-// settingKinds are the kinds of objects that others depend on, besides some ConfigMaps.
-var settingKinds = []string{
-	kopsGroup + "/Cluster", awsGroup + "/LaunchTemplate", awsGroup + "/LaunchConfiguration",
+// settingReaders read the kinds of objects that others depend on.
+var settingReaders = map[string]func(*migration, *document){
+	kopsGroup + "/Cluster":       (*migration).kopsCluster,
+	awsGroup + "/LaunchTemplate": func(m *migration, d *document) { m.templates.read(d.fields(&m.notes)) },
+	awsGroup + "/LaunchConfiguration": func(m *migration, d *document) {
+		m.templates.readConfiguration(d.fields(&m.notes))
+	},
+	"/ConfigMap/" + GlobalSettings:   func(m *migration, d *document) { m.settings.read(d.fields(&m.notes)) },
+	"/ConfigMap/" + PriorityExpander: func(m *migration, d *document) { m.priorities.read(d.fields(&m.notes)) },
+}
+
+// settingReader returns what reads an object that others depend on; nil if d is another one.
+func settingReader(d *document) func(*migration, *document) {
+	group, _ := d.group()
+	kind := group + "/" + d.kind()
+	if kind == "/ConfigMap" {
+		kind += "/" + d.name()
+	}
+	return settingReaders[kind]
 }
 
 // setting reads an object that other objects depend on, and reports whether d is one.
 func (m *migration) setting(d *document) bool {
+	if read := settingReader(d); read != nil {
+		read(m, d)
+		return true
+	}
 	group, _ := d.group()
 	switch group + "/" + d.kind() {
-	case "/ConfigMap":
-		switch d.name() {
-		case GlobalSettings:
-			m.settings.read(d.fields(&m.notes))
-		case PriorityExpander:
-			m.priorities.read(d.fields(&m.notes))
-		default:
-			return false
-		}
-	case kopsGroup + "/Cluster":
-		m.kopsCluster(d)
-	case awsGroup + "/LaunchTemplate":
-		m.templates.read(d.fields(&m.notes))
-	case awsGroup + "/LaunchConfiguration":
-		m.templates.readConfiguration(d.fields(&m.notes))
 	case awsGroup + "/Nodegroup":
 		m.managed[text(d.object["nodegroupName"])] = true
-		return false
 	case "apps/Deployment":
 		return m.clusterAutoscaler(d)
-	default:
-		return false
 	}
-	return true
+	return false
 }
 
 // object migrates one object, and reports whether its kind is read.

@@ -26,10 +26,8 @@ func unparsed(text []byte, err error) error {
 // that are not read may have braces, such as those of Prometheus.
 func (d *document) template() string {
 	group, _ := d.group()
-	kind := group + "/" + d.kind()
-	setting := slices.Contains(settingKinds, kind) ||
-		kind == "/ConfigMap" && (d.name() == GlobalSettings || d.name() == PriorityExpander)
-	if !setting && readers[kind] == nil && group != "nodeless.sh" && !slices.Contains(workloads, d.kind()) {
+	if settingReader(d) == nil && readers[group+"/"+d.kind()] == nil && group != "nodeless.sh" &&
+		!slices.Contains(workloads, d.kind()) {
 		return ""
 	}
 	return templateIn(d.object, "")

@@ -84,8 +84,11 @@ func TestRolesArePrintedForKubectl(t *testing.T) {
 func TestTheReadersRolesAreBoundSeparately(t *testing.T) {
 	bindings := map[string]any{} // subjects by name
 	for _, who := range [][]string{
-		{"--user", "jane@example.com"}, {"--user", "john@example.com"}, {"--service-account", "a/b-c"},
-		{"--service-account", "a-b/c"}, {"--user", "jane@example.com", "--service-account", "a/b-c"},
+		{"--user", "jane@example.com"},
+		{"--user", "john@example.com"},
+		{"--service-account", "a/b-c"},
+		{"--service-account", "a-b/c"},
+		{"--user", "jane@example.com", "--service-account", "a/b-c"},
 	} {
 		objects := printed(t, append([]string{"rbac", "--view"}, who...)...)
 		if role := objects[0]; role.GetKind() != "ClusterRole" || role.GetName() != "nodeless-view" ||

@@ -82,10 +82,10 @@ func (s *Server) ProfilesChanged() {
 }
 
 const (
-	// interval is how often certificates and configurations are checked without a change; retry is the pause after a
+	// interval is how often certificates and configurations are checked without a change; pause is the wait after a
 	// failure.
 	interval = time.Minute
-	retry    = time.Second
+	pause    = time.Second
 	// readTimeout limits reading the profiles; it is less than the API server waits for the webhook.
 	readTimeout = 3 * time.Second
 )
@@ -124,7 +124,7 @@ func (s *Server) Run(ctx context.Context, ready func()) error {
 			ready()
 			ready = nil
 		case err != nil && ctx.Err() == nil:
-			wait = retry
+			wait = pause
 			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) { // another replica was faster
 				s.o.Log.Warn("cannot update the webhook; trying again", "error", err)
 			}

@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/microvm/fargate"
@@ -157,18 +158,20 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 
 // Uninstall deletes the webhook configurations of a process that served at a URL, under the default name and under
 // named, so that pods are no longer changed. A configuration that refers to a Service stays: it belongs to a
-// controller in the cluster.
+// controller in the cluster. One that another process changes meanwhile is read again, since it may belong to that one.
 func Uninstall(ctx context.Context, c client.Client, named string) error {
-	for _, name := range []string{fargate.MutatingWebhooks, named} {
-		if err := removeMutating(ctx, c, name); err != nil {
-			return err
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		for _, name := range []string{fargate.MutatingWebhooks, named} {
+			if err := removeMutating(ctx, c, name); err != nil {
+				return err
+			}
 		}
-	}
-	validating := &admissionv1.ValidatingWebhookConfiguration{}
-	validating.Name = fargate.ValidatingWebhooks
-	return remove(ctx, c, validating, func() bool {
-		return slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
-			return w.ClientConfig.Service != nil
+		validating := &admissionv1.ValidatingWebhookConfiguration{}
+		validating.Name = fargate.ValidatingWebhooks
+		return remove(ctx, c, validating, func() bool {
+			return slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
+				return w.ClientConfig.Service != nil
+			})
 		})
 	})
 }

@@ -59,7 +59,7 @@ func (l *Loopback) Run(ctx context.Context) error {
 		wait, err := l.register(ctx, &registrar, at)
 		if err != nil && ctx.Err() == nil {
 			l.Log.Warn("a webhook is not registered; trying again", "configuration", l.Configuration, "error", err)
-			wait = time.After(retry)
+			wait = time.After(pause)
 		}
 		select {
 		case <-l.Changed:

@@ -22,6 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/admission"
@@ -82,7 +83,7 @@ func start(t *testing.T) *webhook {
 	cfg := rest.CopyConfig(p.RESTConfig())
 	cfg.WarningHandler = &w.warnings
 	var err error
-	if w.Client, err = client.New(cfg, client.Options{Scheme: scheme}); err != nil {
+	if w.Client, err = client.NewWithWatch(cfg, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -313,6 +314,31 @@ func TestUninstallLeavesTheWebhookOfAControllerInTheCluster(t *testing.T) {
 		if (err == nil) != stays || client.IgnoreNotFound(err) != nil {
 			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
 		}
+	}
+}
+
+// A configuration that another process writes between the reading and the deletion is read again.
+func TestUninstallReadsAgainWhatChanged(t *testing.T) {
+	w := start(t)
+	w.stop()
+	deletions := 0
+	busy := interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{Delete: func(
+		ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption,
+	) error {
+		if deletions++; deletions == 1 {
+			other := &admissionregistrationv1.MutatingWebhookConfiguration{}
+			if err := c.Get(ctx, client.ObjectKeyFromObject(o), other); err != nil {
+				return err
+			}
+			other.Labels = map[string]string{"of": "another"}
+			if err := c.Update(ctx, other); err != nil {
+				return err
+			}
+		}
+		return c.Delete(ctx, o, options...)
+	}})
+	if err := admission.Uninstall(context.Background(), busy, fargate.MutatingWebhooks); err != nil || deletions < 2 {
+		t.Errorf("after %d deletions: %v", deletions, err)
 	}
 }
 

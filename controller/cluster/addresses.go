@@ -35,6 +35,7 @@ type subnets struct {
 	changed time.Time
 }
 
+// classSubnets are the subnets of node classes.
 type classSubnets map[cloud.ClassRef][]cloud.Subnet
 
 // SetSubnets sets the subnets in which a node class launches, with their free addresses. The State keeps the slice:
@@ -79,19 +80,19 @@ func (sn *subnets) readCNI() (changed bool) {
 // isAutoClass reports whether the nodes of a class belong to EKS Auto Mode, which has its own VPC CNI.
 func isAutoClass(class cloud.ClassRef) bool { return class.Group == eksv1.GroupVersion.Group }
 
+// hasOwnCNI reports whether the VPC CNI is built into the nodes of a class.
+func (sn *subnets) hasOwnCNI(class cloud.ClassRef) bool { return sn.builtIn && isAutoClass(class) }
+
 // knows reports whether it is known what the nodes of a class take from subnets.
-func (sn *subnets) knows(class cloud.ClassRef) bool {
-	return sn.cni != nil || sn.builtIn && isAutoClass(class)
-}
+func (sn *subnets) knows(class cloud.ClassRef) bool { return sn.cni != nil || sn.hasOwnCNI(class) }
 
 // cniOf returns the VPC CNI of a node of a class that is known.
 func (sn *subnets) cniOf(class cloud.ClassRef, t *facts.Type, maxPods int64) facts.CNI {
-	auto := isAutoClass(class)
-	if sn.builtIn && auto {
+	if sn.hasOwnCNI(class) {
 		return facts.AutoModeCNI(t, maxPods)
 	}
 	cni := *sn.cni
-	cni.CustomNetwork, cni.PodENI = cni.CustomNetwork && !auto, cni.PodENI && !auto
+	cni.CustomNetwork, cni.PodENI = sn.customized(class), cni.PodENI && !isAutoClass(class)
 	return cni
 }
 
@@ -224,7 +225,7 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 // reconfigured to keep fewer addresses, a node releases its surplus only later.
 func (sn *subnets) takes(class cloud.ClassRef, it *model.InstanceType, pods int64) int64 {
 	most := it.AddressesFor(pods)
-	if t, ok := facts.Lookup(it.Name); ok && !(sn.builtIn && isAutoClass(class)) {
+	if t, ok := facts.Lookup(it.Name); ok && !sn.hasOwnCNI(class) {
 		for _, c := range sn.earlier {
 			most = max(most, int64(c.FromPodSubnet(t, c.Holding(t, int(pods), int(it.Capacity[model.Pods])))))
 		}

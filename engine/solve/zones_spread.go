@@ -57,8 +57,9 @@ func (z *zoning) spread(g *group, zones []string) {
 	g.refused = ""
 	domains := z.domains(zones)
 	spreads := z.spreadsOf(g, zones)
-	nodes := z.nodesWithRoom(g)
-	for left > 0 && z.placeOnNode(g, spreads, nodes) {
+	others := z.dependsOnMore(g)
+	nodes := z.nodesWithRoom(g, others)
+	for left > 0 && z.placeOnNode(g, spreads, nodes, others) {
 		left--
 	}
 	if left == 0 {
@@ -70,7 +71,7 @@ func (z *zoning) spread(g *group, zones []string) {
 	}
 	count := make([]int, len(zones))
 	for range left {
-		if z.placeOnNode(g, spreads, nodes) {
+		if z.placeOnNode(g, spreads, nodes, others) {
 			continue
 		}
 		best := z.bestZone(g, spreads, zones, domains)
@@ -138,8 +139,8 @@ func (z *zoning) bestZone(g *group, spreads []zoneSpread, zones []string, domain
 
 // nodesWithRoom returns the existing nodes with room for pods of the group once the skew allows them there. Groups with
 // other constraints on pods were placed already as far as possible, except on nodes that are not launched yet.
-func (z *zoning) nodesWithRoom(g *group) []int {
-	others, all := z.dependsOnMore(g), len(z.s.Nodes)
+func (z *zoning) nodesWithRoom(g *group, others bool) []int {
+	all := len(z.s.Nodes)
 	if all == 0 || others && !z.s.Nodes[all-1].Unlaunched { // those not launched yet come last
 		return nil
 	}
@@ -156,12 +157,10 @@ func (z *zoning) dependsOnMore(g *group) bool {
 }
 
 // placeOnNode puts a pod of the group on one of the nodes where it keeps the skew. It reports whether one has room.
-func (z *zoning) placeOnNode(g *group, spreads []zoneSpread, nodes []int) bool {
-	if len(nodes) == 0 {
-		return false
-	}
+// others is whether the group has other constraints on pods than one spread.
+func (z *zoning) placeOnNode(g *group, spreads []zoneSpread, nodes []int, others bool) bool {
 	allows := z.state.Admits
-	if z.dependsOnMore(g) {
+	if others {
 		allows = z.state.Allows
 	}
 	for _, n := range nodes {

@@ -71,13 +71,6 @@ func (g *Guest) call(ctx context.Context, kind string, request, result any) erro
 	return nil
 }
 
-// Stats returns the resource usage of the guest and its containers.
-func (vm *VM) Stats(ctx context.Context) (s wire.Stats, err error) {
-	err = vm.call(ctx, wire.KindStats, nil, &s)
-	s.Restrict(vm.Containers())
-	return s, err
-}
-
 // UpdateFiles replaces all files of a projected volume atomically.
 func (g *Guest) UpdateFiles(ctx context.Context, v wire.Volume) error {
 	return g.call(ctx, wire.KindFiles, v, nil)

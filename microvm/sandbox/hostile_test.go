@@ -51,7 +51,9 @@ func TestAStatusIsLimited(t *testing.T) {
 	update := wire.Update{
 		Status: wire.PodStatus{Failure: long[:10_000], Containers: []wire.ContainerStatus{
 			{Name: "main", Reason: long[:10_000], Message: "x" + long, Exit: exit, LastExit: exit},
-			{Name: "main", Message: "again"}, {Name: "other"}, {Name: "side"},
+			{Name: "main", Message: "again"},
+			{Name: "other"},
+			{Name: "side"},
 		}},
 		Events: []wire.Event{
 			{Container: "main", Reason: long[:10_000], Message: long[:10_000]}, {Container: long[:10_000]}, {Reason: "OfThePod"},

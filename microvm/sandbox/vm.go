@@ -84,6 +84,13 @@ func (vm *VM) TakeEvents() []wire.Event {
 	return e
 }
 
+// Stats returns the resource usage of the guest and its containers.
+func (vm *VM) Stats(ctx context.Context) (s wire.Stats, err error) {
+	err = vm.call(ctx, wire.KindStats, nil, &s)
+	s.Restrict(vm.Containers())
+	return s, err
+}
+
 // Ended returns a channel that is closed when the VM has ended.
 func (vm *VM) Ended() <-chan struct{} { return vm.ended }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/internal/kit/printable"
 	"github.com/nodeless/nodeless/migrate"
 )
@@ -146,9 +147,7 @@ func remedied(err error) error {
 
 // allowed says how an administrator allows applying.
 func allowed() string {
-	return "an administrator allows it: kubectl create clusterrole nodeless-migrate-apply --verb=get,create,patch " +
-		"--resource=" + appliedResources + " && kubectl create clusterrolebinding nodeless-migrate-apply " +
-		"--clusterrole=nodeless-migrate-apply --user=NAME"
+	return target.Allow("nodeless-migrate-apply", "get,create,patch", appliedResources)
 }
 
 func writeApplied(w io.Writer, all []applied) error {

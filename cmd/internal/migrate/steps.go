@@ -7,19 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"sync"
 
 	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/target"
-	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/migrate/transition"
 )
 
@@ -144,18 +141,10 @@ const (
 
 // explained adds a remedy if the cluster does not answer or refuses. Errors of AWS have one already.
 func explained(host, verbs string, err error) error {
-	_, fromAWS := errors.AsType[*smithy.OperationError](err)
-	_, unreachable := errors.AsType[*url.Error](err)
-	switch {
-	case fromAWS:
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; an administrator allows it: kubectl create clusterrole nodeless-migrate-steps --verb=%s "+
-			"--resource=%s && kubectl create clusterrolebinding nodeless-migrate-steps --clusterrole=nodeless-migrate-steps "+
-			"--user=NAME", capture.ExplainUnreachable(host, err), verbs, stepResources)
-	case unreachable || apierrors.IsUnauthorized(err):
-		return capture.ExplainUnreachable(host, err)
+	if _, fromAWS := errors.AsType[*smithy.OperationError](err); fromAWS {
+		return err
 	}
-	return err
+	return target.ExplainRefused(host, target.Allow("nodeless-migrate-steps", verbs, stepResources), err)
 }
 
 func (o *steps) next(cmd *cobra.Command) error {

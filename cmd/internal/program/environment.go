@@ -19,11 +19,17 @@ func OnCommandLine(f *pflag.FlagSet, name string) bool {
 	return flag != nil && flag.Changed && flag.Annotations[environmentMark] == nil
 }
 
-// ClusterFlags are the flags that say which cluster a command is about: one of "nodeless up", or one of a kubeconfig.
-var ClusterFlags = []string{"name", "data-dir", "kubeconfig", "context"}
+// Flags that say which cluster a command is about.
+var (
+	LocalFlags      = []string{"name", "data-dir"} // one of "nodeless up"
+	KubeconfigFlags = []string{"kubeconfig", "context"}
+	ClusterFlags    = slices.Concat(LocalFlags, KubeconfigFlags)
+)
 
-// Placed reports whether the command line names a cluster of "nodeless up", by its name or its data directory.
-func Placed(f *pflag.FlagSet) bool { return OnCommandLine(f, "name") || OnCommandLine(f, "data-dir") }
+// Placed reports whether the command line names a cluster of "nodeless up".
+func Placed(f *pflag.FlagSet) bool {
+	return slices.ContainsFunc(LocalFlags, func(name string) bool { return OnCommandLine(f, name) })
+}
 
 // ReadEnvironment sets every flag that was not given from NODELESS_<FLAG>. If the command line names a cluster of
 // "nodeless up", the environment does not name another one.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 
 	"github.com/aws/smithy-go"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
+	"github.com/nodeless/nodeless/cmd/internal/target"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/whatif"
 	"github.com/nodeless/nodeless/roll"
@@ -129,16 +129,7 @@ func explained(host string, err error) error {
 
 // allowRoll adds a remedy if NodePools cannot be changed.
 func allowRoll(host string, err error) error {
-	_, unreachable := errors.AsType[*url.Error](err)
-	switch {
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; an administrator allows it: kubectl create clusterrole nodeless-roll --verb=patch "+
-			"--resource=nodepools.karpenter.sh && kubectl create clusterrolebinding nodeless-roll "+
-			"--clusterrole=nodeless-roll --user=NAME", capture.ExplainUnreachable(host, err))
-	case unreachable || apierrors.IsUnauthorized(err):
-		return capture.ExplainUnreachable(host, err)
-	}
-	return err
+	return target.ExplainRefused(host, target.Allow("nodeless-roll", "patch", "nodepools.karpenter.sh"), err)
 }
 
 // interrupted turns an error caused by Ctrl-C into one that says how to go on.

@@ -186,8 +186,8 @@ func oneCluster(set *pflag.FlagSet) error {
 	if set == nil {
 		return nil
 	}
-	for _, ours := range []string{"name", "data-dir"} {
-		for _, other := range []string{"kubeconfig", "context"} {
+	for _, ours := range program.LocalFlags {
+		for _, other := range program.KubeconfigFlags {
 			if program.OnCommandLine(set, ours) && program.OnCommandLine(set, other) {
 				return fmt.Errorf("--%s names a cluster of \"nodeless up\", and --%s another one; leave out one of them", ours,
 					other)
