@@ -156,6 +156,7 @@ func TestEachValueOfTheChart(t *testing.T) {
 		"controller: {envFrom: [{configMapRef: {name: more}}]}":                {"envFrom:"},
 		"controller: {resources: {limits: {memory: 1Gi}}}":                     {"memory: 1Gi"},
 		"controller: {securityContext: {seLinuxOptions: {level: s0}}}":         {"level: s0"},
+		"podSecurityContext: {fsGroup: 2000}":                                  {"fsGroup: 2000"},
 		"controller: {extraVolumeMounts: [{name: v, mountPath: /v}]}":          {"mountPath: /v"},
 		"controller: {sidecarContainer: [{name: side, image: s}]}":             {"name: side"},
 		"controller: {containerName: karpenter}":                               {"containerName: karpenter"},

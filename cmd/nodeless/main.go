@@ -61,9 +61,10 @@ func execute(name string, args []string) int {
 const exitPlanFails = 1 // with --detailed-exitcode
 
 // tellsChanges reports whether the exit code 2 of a command means that something would change, so that wrong usage
-// needs another one. Flags behind a wrong one have not been parsed.
+// needs another one. Behind a wrong flag, neither other flags nor the environment have been read.
 func tellsChanges(c *cobra.Command, args []string) bool {
 	const detailed = "detailed-exitcode"
+	_ = program.ReadEnvironment(c)       // the error of what was called is reported already
 	on, _ := c.Flags().GetBool(detailed) // an error of commands without this flag
 	return on || c.Name() == "plan" && slices.Contains(args, "--"+detailed)
 }

@@ -30,19 +30,24 @@ func TestAWrongUsageOfPlanIsNoChange(t *testing.T) {
 	for _, c := range []struct {
 		args, horizon string
 		want          int
+		detailed      string
 	}{
-		{"plan --detailed-exitcode --no-such-flag", "", 1},
-		{"plan --no-such-flag --detailed-exitcode", "", 1},
-		{"plan --detailed-exitcode=true --no-such-flag", "", 1},
-		{"plan --detailed-exitcode stray", "", 1},
-		{"plan --detailed-exitcode -f pool.yaml", "soon", 1},
-		{"plan --detailed-exitcode", "", 1},
-		{"plan --no-such-flag", "", program.ExitFailure},
-		{"plan stray", "", program.ExitFailure},
-		{"plan -f pool.yaml", "soon", program.ExitFailure},
-		{"why --detailed-exitcode", "", program.ExitFailure},
+		{"plan --no-such-flag", "", 1, "true"},
+		{"plan stray", "", 1, "true"},
+		{"plan --no-such-flag", "", program.ExitFailure, "false"},
+		{"plan --detailed-exitcode --no-such-flag", "", 1, ""},
+		{"plan --no-such-flag --detailed-exitcode", "", 1, ""},
+		{"plan --detailed-exitcode=true --no-such-flag", "", 1, ""},
+		{"plan --detailed-exitcode stray", "", 1, ""},
+		{"plan --detailed-exitcode -f pool.yaml", "soon", 1, ""},
+		{"plan --detailed-exitcode", "", 1, ""},
+		{"plan --no-such-flag", "", program.ExitFailure, ""},
+		{"plan stray", "", program.ExitFailure, ""},
+		{"plan -f pool.yaml", "soon", program.ExitFailure, ""},
+		{"why --detailed-exitcode", "", program.ExitFailure, ""},
 	} {
 		t.Setenv("NODELESS_HORIZON", c.horizon)
+		t.Setenv("NODELESS_DETAILED_EXITCODE", c.detailed)
 		if got := execute("nodeless", strings.Fields(c.args)); got != c.want {
 			t.Errorf("NODELESS_HORIZON=%q %s: exit code %d, want %d", c.horizon, c.args, got, c.want)
 		}

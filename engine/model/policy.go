@@ -76,7 +76,7 @@ type Policy struct {
 	MinValues MinValues
 	// NodeFee is what each node costs per hour beyond its price, such as licences of agents.
 	NodeFee Price
-	// WaitPrice is the cost of a Pending pod per hour; 0 = nothing.
+	// WaitPrice is the cost of a Pending pod per hour, which decides what is launched ahead; 0 = nothing is.
 	WaitPrice Price
 	// PriorityCutoff: nothing is launched for pods of lower priority; they may use existing capacity.
 	PriorityCutoff    int32

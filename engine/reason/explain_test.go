@@ -25,6 +25,9 @@ func TestVerdictsAreSentences(t *testing.T) {
 		"pool p: no node can reach its volume default/data (topology.kubernetes.io/zone In [c])":                               {Pool: "p", Rule: model.RuleVolume, Object: "default/data", Detail: "topology.kubernetes.io/zone In [c]"},
 		"pool p: only other nodes have the devices of gpu that it requires (type In [p5])":                                     {Pool: "p", Rule: model.RuleVolume, Object: "devices of gpu", Detail: "type In [p5]"},
 		"pool p: needs 30 volumes of driver ebs.csi.aws.com on one node; no node takes more than 26":                           {Pool: "p", Rule: model.RuleVolumeLimit, Object: "ebs.csi.aws.com", Detail: "30", Best: "26"},
+		"the other nodes of this plan take what the limits of pool small leave; the pod is planned for again once they are launched": {
+			Pool: "small", Rule: model.RuleLimit,
+		},
 		"pool p: the other nodes of this plan leave few addresses in a, b (at most 45 in a subnet); the pod is planned for again once they are launched": {
 			Pool: "p", Rule: model.RuleAddresses, Object: "a, b", Detail: "8", Best: "45", BestOf: "m5.large",
 		},

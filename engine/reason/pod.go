@@ -147,6 +147,10 @@ func limit(v model.PoolVerdict, pool string) string {
 	if v.Object == model.GroupMaximum {
 		return fmt.Sprintf("the node group of %s has its maximum of %s", pool, plural(v.Detail, "node"))
 	}
+	if v.Object == "" { // the limits have room for this pod alone
+		return fmt.Sprintf("the other nodes of this plan take what the limits of %s leave; the pod is planned for again "+
+			"once they are launched", pool)
+	}
 	text := fmt.Sprintf("limit %s %s of %s is reached (%s used", v.Object, v.Detail, pool, or(v.Best, "0"))
 	if v.BestOf != "" {
 		text += "; the smallest type that fits is " + v.BestOf

@@ -124,6 +124,12 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 				Driver:           "ebs",
 				VolumeAttributes: map[string]string{"a": data},
 			}}},
+			{Name: "e", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+				VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+					ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"team/token": data}},
+					Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: new("fast-ssd")},
+				},
+			}}},
 		},
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s3cr3t"}},
 		NodeSelector:     map[string]string{"disk": "fast"},
@@ -177,6 +183,7 @@ func TestACaptureHoldsNoSecrets(t *testing.T) {
 			t.Errorf("%s itself was changed", name)
 		}
 		if name == "pod" && (!strings.Contains(string(text), `"claimName":"data"`) ||
+			!strings.Contains(string(text), `"fast-ssd"`) ||
 			!strings.Contains(string(text), `"disk":"fast"`)) {
 			t.Errorf("what decides is missing: %s", text)
 		}

@@ -119,8 +119,13 @@ func redactSpec(spec *corev1.PodSpec) {
 // redactSource keeps what a node is chosen by, or kept for; the zero value if that is nothing.
 func redactSource(s *corev1.VolumeSource) corev1.VolumeSource {
 	kept := corev1.VolumeSource{
-		PersistentVolumeClaim: s.PersistentVolumeClaim, Ephemeral: s.Ephemeral,
-		AWSElasticBlockStore: s.AWSElasticBlockStore, EmptyDir: s.EmptyDir, GCEPersistentDisk: s.GCEPersistentDisk,
+		PersistentVolumeClaim: s.PersistentVolumeClaim,
+		AWSElasticBlockStore:  s.AWSElasticBlockStore, EmptyDir: s.EmptyDir, GCEPersistentDisk: s.GCEPersistentDisk,
+	}
+	if s.Ephemeral != nil && s.Ephemeral.VolumeClaimTemplate != nil {
+		kept.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+			Spec: s.Ephemeral.VolumeClaimTemplate.Spec,
+		}}
 	}
 	if s.CSI != nil {
 		kept.CSI = &corev1.CSIVolumeSource{Driver: s.CSI.Driver}

@@ -84,6 +84,15 @@ func decidingVolumes(volumes []corev1.Volume) []corev1.Volume {
 			kept.AWSElasticBlockStore = &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: v.AWSElasticBlockStore.VolumeID}
 		case v.CSI != nil:
 			kept.CSI = &corev1.CSIVolumeSource{Driver: v.CSI.Driver}
+		case v.GCEPersistentDisk != nil:
+			kept.GCEPersistentDisk = &corev1.GCEPersistentDiskVolumeSource{
+				PDName: v.GCEPersistentDisk.PDName, ReadOnly: v.GCEPersistentDisk.ReadOnly,
+			}
+		case v.ISCSI != nil:
+			kept.ISCSI = v.ISCSI
+		case v.RBD != nil:
+			kept.RBD = v.RBD
+			kept.RBD.RBDPool = cmp.Or(kept.RBD.RBDPool, "rbd")
 		default:
 			continue
 		}

@@ -113,12 +113,12 @@ func newCluster(t testing.TB, args ...string) *cluster {
 	return c
 }
 
-// environment is that of a separate user: no kubeconfig or AWS settings of this host leak in.
+// environment is that of a separate user: no kubeconfig or AWS settings of this host leak in. GOGC is scripts/test's.
 func (c *cluster) environment() []string {
 	return []string{
 		"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "NO_COLOR=1",
 		"NODELESS_GUEST_KERNEL=" + guestKernel(), "AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=test",
-		"AWS_REGION=us-west-2",
+		"AWS_REGION=us-west-2", "GOGC=" + os.Getenv("GOGC"),
 	}
 }
 
@@ -292,9 +292,12 @@ func (c *cluster) eventually(within time.Duration, check func() error) {
 	}
 }
 
+// eventually checks until check returns nil. It waits twice as long as a check takes: most run the binary, which takes
+// a third of a second of a core, and several stories share two cores.
 func eventually(within time.Duration, check func() error) error {
 	deadline := time.Now().Add(within)
 	for {
+		began := time.Now()
 		err := check()
 		if err == nil {
 			return nil
@@ -302,7 +305,7 @@ func eventually(within time.Duration, check func() error) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("not within %s: %w", within, err)
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(min(max(100*time.Millisecond, 2*time.Since(began)), 2*time.Second))
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -29,18 +28,17 @@ func missing(t testing.TB, format string, args ...any) {
 // agent builds the guest's programs. Go's build cache makes repeated builds cheap.
 func agent(t testing.TB) vmm.Agent {
 	t.Helper()
-	return vmm.Agent{Init: program(t, "./guest/agent"), Enter: program(t, "./guest/enter/main")}
+	return vmm.Agent{Init: program(t, "guest/agent"), Enter: program(t, "guest/enter/main")}
 }
 
-func program(t testing.TB, pkg string) []byte {
+func program(t testing.TB, name string) []byte {
 	t.Helper()
-	_, file, _, _ := runtime.Caller(0)
 	out := filepath.Join(t.TempDir(), "program")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-	cmd.Dir = filepath.Dir(filepath.Dir(file))
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out,
+		"github.com/nodeless/nodeless/microvm/"+name)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build %s for the guest: %v\n%s", pkg, err, said)
+		t.Fatalf("build %s for the guest: %v\n%s", name, err, said)
 	}
 	content, err := os.ReadFile(out)
 	if err != nil {

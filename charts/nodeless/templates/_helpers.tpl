@@ -164,3 +164,13 @@ subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 {{- end }}
 {{- toYaml $constraints }}
 {{- end }}
+
+{{/* The securityContext of a container: nothing that the program does not need, unless the values say otherwise. */}}
+{{- define "nodeless.securityContext" -}}
+{{- $context := dict "privileged" false "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true
+  "runAsNonRoot" true "runAsUser" 65532 "runAsGroup" 65532 "capabilities" (dict "drop" (list "ALL")) }}
+{{- range $field, $value := .Values.controller.securityContext }}
+{{- if $value }}{{ $_ := set $context $field $value }}{{ end }}
+{{- end }}
+{{- toYaml $context }}
+{{- end }}

@@ -45,7 +45,8 @@ func (p *Prices) Add(f *pflag.FlagSet) {
 	f.Float64Var(&p.NodeFee, "node-fee", 0,
 		"dollars per hour that each node costs beside its instance, volumes and public addresses, such as licences of agents")
 	f.Float64Var(&p.WaitPrice, "wait-price", model.DefaultWaitPrice.Dollars(),
-		"dollars per hour for each Pending pod: a higher price launches nodes sooner and gathers fewer pods before")
+		"dollars per hour for each Pending pod: nodes are launched ahead of CronJobs' runs and of expiry where they would "+
+			"idle for less than that; 0 launches none ahead")
 	f.Float64Var(&p.MovePrice, "move-price", model.DefaultMovePrice.Dollars(),
 		"dollars for each pod that consolidation evicts: a higher price moves fewer pods. The annotation "+
 			"controller.kubernetes.io/pod-deletion-cost makes some pods dearer to move than others")
