@@ -14,8 +14,12 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// settling is how long a node may take, once it is ready, to get the addresses for the pods that it was launched for.
-const settling = 30 * time.Second
+const (
+	// settling is how long a node may take to get addresses, once it is ready, or has a new pod.
+	settling = 30 * time.Second
+	// patience is how long the pods that a node was launched for may take to arrive once it is ready; they may never.
+	patience = 5 * time.Minute
+)
 
 // subnets are the subnets of the node classes with their free addresses, and what nodes take from them.
 type subnets struct {
@@ -187,7 +191,7 @@ func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
 		sn.earlier = nil
 	}
 	for _, m := range sn.nodes.ordered {
-		if m.claim != nil && !translate.Terminating(m.claim) && !settledBy(&m.base, oldest) {
+		if m.claim != nil && !translate.Terminating(m.claim) && !m.settledBy(oldest) {
 			sn.reserve(m, catalogs, seen, out)
 		}
 	}
@@ -215,7 +219,7 @@ func (sn *subnets) reserve(m *node, catalogs map[cloud.ClassRef]catalog, seen ma
 		}
 	}
 	for _, zone := range valuesOf(&m.base, m.base.Zone, model.LabelZone) {
-		if i := rules.MostFree(&pool, zone, out); i >= 0 && !settledBy(&m.base, seen[out[i].ID].At) {
+		if i := rules.MostFree(&pool, zone, out); i >= 0 && !m.settledBy(seen[out[i].ID].At) {
 			out[i].Free -= most
 		}
 	}
@@ -234,9 +238,13 @@ func (sn *subnets) takes(class cloud.ClassRef, it *model.InstanceType, pods int6
 }
 
 // settledBy reports whether numbers read at a time include all addresses that a node took for the pods it was
-// launched for.
-func settledBy(n *model.Node, at time.Time) bool {
-	return n.State == model.Initialized && at.After(n.Initialized.Add(settling))
+// launched for. On a busy cluster they arrive long after the node is ready.
+func (m *node) settledBy(at time.Time) bool {
+	if m.base.State != model.Initialized || !at.After(m.base.Initialized.Add(settling)) {
+		return false
+	}
+	arrived := int64(len(m.pods)) >= m.claim.Spec.Resources.Requests.Pods().Value()
+	return arrived && at.After(m.full.LastPodEvent.Add(settling)) || at.After(m.base.Initialized.Add(patience))
 }
 
 // valuesOf returns the label's value on a node that exists, or the possible values for a node in flight.

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/eksv1"
@@ -166,10 +168,33 @@ func TestASnapshotKnowsFreeAddresses(t *testing.T) {
 		{ID: "s-1", Zone: "z", Free: 81, At: now}, {ID: "s-2", Zone: "z2", Free: 50, At: now},
 	})
 	free(61, 50)
-	now = now.Add(time.Hour)
-	w.SetSubnets(class, []cloud.Subnet{
-		{ID: "s-1", Zone: "z", Free: 80, At: now}, {ID: "s-2", Zone: "z2", Free: 50, At: now},
-	})
+	now = now.Add(settling + time.Second)
+	read := func() {
+		w.SetSubnets(class, []cloud.Subnet{
+			{ID: "s-1", Zone: "z", Free: 80, At: now}, {ID: "s-2", Zone: "z2", Free: 50, At: now},
+		})
+	}
+	read()
+	free(60, 50) // none of its five pods has come
+	for i := range 5 {
+		p := podOf("late-"+strconv.Itoa(i), "n", "10m", 10+i)
+		p.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
+		}}
+		w.Update(p)
+	}
+	read()
+	free(60, 50) // they have just come
+	now = now.Add(settling + 2*time.Second)
+	read()
+	free(80, 50)
+	for i := range 5 {
+		w.Delete(podOf("late-"+strconv.Itoa(i), "n", "10m", 20+i))
+	}
+	read()
+	free(60, 50) // nobody knows that they had come
+	now = now.Add(patience)
+	read()
 	free(80, 50)
 
 	w.Update(awsNode(7, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: "2"}))
