@@ -50,6 +50,9 @@ func TestAutoMode(t *testing.T) {
 		create(t, s.Client, o)
 		t.Cleanup(func() { _ = s.Client.Delete(ctx, o) })
 	}
+	for _, o := range rbac.Objects(namespace, controller.DefaultLease, rbac.AutoModeRules()...) {
+		granted(t, s, namespace, o)
+	}
 	r := s.Controller(t, func(o *controller.Options) {
 		o.AutoMode = &automode.Settings{
 			Pools: automode.Pools(), Class: automode.DiscoveredClass("nodeless-node", "nodeless"),

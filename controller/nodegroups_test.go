@@ -85,6 +85,9 @@ func TestNodeGroupsUnderTheirRoles(t *testing.T) {
 		create(t, s.Client, o)
 		t.Cleanup(func() { _ = s.Client.Delete(ctx, o) })
 	}
+	for _, o := range rbac.Objects(namespace, controller.DefaultLease, rbac.NodeGroupRules()...) {
+		granted(t, s, namespace, o)
+	}
 	remove := workersGroup(t, s)
 	var log buffer
 	r := s.Controller(t, func(o *controller.Options) {

@@ -34,11 +34,19 @@ type GroupSettings struct {
 	Cooldown            time.Duration
 	HealthCheckGrace    time.Duration
 	HealthCheckType     string
-	MaxLifetime         time.Duration // after which an instance is replaced; 0 means never
+	DefaultWarmup       *time.Duration `json:",omitempty"` // of refreshes; nil means HealthCheckGrace
+	DeletionProtection  string         `json:",omitempty"` // PreventForceDeletion, PreventAllDeletion, none or ""
+	MaxLifetime         time.Duration  // after which an instance is replaced; 0 means never
 	TerminationPolicies []string
 	ProtectNew          bool // new instances are protected from scale-in
 	CapacityRebalance   bool // spot instances at risk are replaced before they are interrupted
 }
+
+// Deletion protections that refuse DeleteAutoScalingGroup: with ForceDelete, or always.
+const (
+	PreventForceDeletion = "prevent-force-deletion"
+	PreventAllDeletion   = "prevent-all-deletion"
+)
 
 // GroupLaunch specifies what a group launches: exactly one of its fields is set.
 type GroupLaunch struct {

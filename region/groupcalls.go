@@ -160,6 +160,9 @@ func (s *autoScaling) DeleteAutoScalingGroup(name string, force bool) error {
 	switch {
 	case err != nil:
 		return err
+	case g.DeletionProtection == PreventAllDeletion, g.DeletionProtection == PreventForceDeletion && force:
+		return apiError("ValidationError",
+			"AutoScalingGroup %s has the deletion protection %s: update it to none first", name, g.DeletionProtection)
 	case len(g.Members) > 0 && !force:
 		return apiError("ResourceInUse", "You cannot delete an AutoScalingGroup while there are instances or pending Spot "+
 			"instance request(s) still in the group.")

@@ -1,6 +1,7 @@
 package region
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -11,10 +12,10 @@ type InstanceRefresh struct {
 	Status     string // InProgress, Successful or Cancelled
 	StartedAt  time.Time
 	EndedAt    time.Time
-	MinHealthy int // percentage of the desired capacity that stays in service
-	MaxHealthy int // percentage of the desired capacity up to which the group may grow; 100 means no growth
-	Warmup     time.Duration
-	Skip       bool // keep instances that already match the settings
+	MinHealthy int           // percentage of the desired capacity that stays in service
+	MaxHealthy int           // percentage of the desired capacity up to which the group may grow; 100 means no growth
+	Warmup     time.Duration // StartInstanceRefresh replaces a negative one by the group's default
+	Skip       bool          // keep instances that already match the settings
 	Targets    []string
 	Reason     string
 }
@@ -58,6 +59,9 @@ func (s *groupMembers) StartInstanceRefresh(name string, want InstanceRefresh) (
 	choices, failure := s.launches.choices(g.GroupSettings, OnDemand)
 	if failure != nil {
 		return "", failure
+	}
+	if want.Warmup < 0 {
+		want.Warmup = *cmp.Or(g.DefaultWarmup, &g.HealthCheckGrace)
 	}
 	want.ID, want.Status, want.StartedAt = s.newUUID(), RefreshInProgress, s.clock.Now()
 	for i := range g.Members {

@@ -165,7 +165,7 @@ func (s *interfaces) take(e *NetworkInterface, addresses []netip.Addr, prefixes 
 }
 
 // ModifyNetworkInterfaceAttribute sets whether an interface is deleted with its instance, and its security groups;
-// nil leaves either unchanged.
+// nil leaves either unchanged. An instance has the groups of its primary interface.
 func (s *interfaces) ModifyNetworkInterfaceAttribute(id string, deleteOnTermination *bool, groups []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,11 +173,18 @@ func (s *interfaces) ModifyNetworkInterfaceAttribute(id string, deleteOnTerminat
 	if e == nil {
 		return noInterface(id)
 	}
+	if err := s.groups.check(groups); err != nil {
+		return err
+	}
 	if deleteOnTermination != nil {
 		e.Keep = !*deleteOnTermination
 	}
 	if groups != nil {
 		e.SecurityGroups = groups
+		if i := s.instances.byID[e.InstanceID]; i != nil && e.DeviceIndex == 0 {
+			i.SecurityGroups = groups
+			s.instances.save(i)
+		}
 	}
 	s.save(e)
 	return s.commit()

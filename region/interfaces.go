@@ -79,6 +79,15 @@ func (s *interfaces) addFirst(i *instance) {
 	})
 }
 
+// tagFirst gives the primary interface of a new instance the tags of its launch template.
+func (s *interfaces) tagFirst(instanceID string, tags map[string]string) {
+	if len(tags) > 0 {
+		e := s.byInstance[instanceID][0]
+		e.Tags = tags
+		s.save(e)
+	}
+}
+
 func (s *interfaces) keep(e *NetworkInterface) {
 	s.byID[e.ID] = e
 	if e.InstanceID == "" {

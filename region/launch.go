@@ -166,6 +166,7 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 		i.NoticeAt = l.noticeTime(id, now)
 	}
 	l.instances.add(i)
+	l.instances.interfaces.tagFirst(id, x.data.Tags["network-interface"])
 	return id, nil
 }
 

@@ -56,6 +56,13 @@ func (c *core) discoveryTags(name string) map[string]string {
 	return map[string]string{"Name": name, "karpenter.sh/discovery": d, "kubernetes.io/cluster/" + d: "owned"}
 }
 
+// VPCTags returns the tags of the VPC.
+func (n *network) VPCTags() map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.tagged(VPCID, nil)
+}
+
 // Subnets returns the region's subnets with the number of their unused addresses.
 func (n *network) Subnets() []Subnet {
 	n.mu.Lock()

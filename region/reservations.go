@@ -53,7 +53,10 @@ func (n *network) DeleteSubnetCIDRReservation(id string) (Reservation, error) {
 		if i := slices.IndexFunc(s.reserved, func(o Reservation) bool { return o.ID == id }); i >= 0 {
 			q := s.reserved[i]
 			s.reserved = slices.Delete(s.reserved, i, i+1)
+			q.Tags = n.tagged(id, q.Tags)
+			delete(n.tags, id)
 			n.store.remove(bucketReservations, id)
+			n.store.remove(bucketTags, id)
 			return q, n.commit()
 		}
 	}
@@ -69,7 +72,20 @@ func (n *network) SubnetCIDRReservations(subnet string) ([]Reservation, error) {
 	if s == nil {
 		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", subnet)
 	}
-	return slices.Clone(s.reserved), nil
+	out := slices.Clone(s.reserved)
+	for i := range out {
+		out[i].Tags = n.tagged(out[i].ID, out[i].Tags)
+	}
+	return out, nil
+}
+
+func (n *network) reservation(id string) *Reservation {
+	for _, s := range n.subnets {
+		if i := slices.IndexFunc(s.reserved, func(q Reservation) bool { return q.ID == id }); i >= 0 {
+			return &s.reserved[i]
+		}
+	}
+	return nil
 }
 
 func (n *network) restoreReservation(_ string, value []byte) error {

@@ -61,7 +61,9 @@ func (n *network) DeleteSubnet(id string) error {
 		return apiError("OperationNotPermitted", "The subnet '%s' is one of those that the simulated region begins with", id)
 	}
 	for _, q := range n.subnets[i].reserved {
+		delete(n.tags, q.ID)
 		n.store.remove(bucketReservations, q.ID)
+		n.store.remove(bucketTags, q.ID)
 	}
 	n.subnets = slices.Delete(n.subnets, i, i+1)
 	delete(n.tags, id)

@@ -10,10 +10,11 @@ import (
 type tagger struct {
 	*core
 	instances *instances
-	own       func(id string) map[string]string // with which a resource other than an instance was created
+	// own returns the tags with which a resource other than an instance was created; false if there is none.
+	own func(id string) (map[string]string, bool)
 }
 
-func newTagger(c *core, i *instances, own func(id string) map[string]string) *tagger {
+func newTagger(c *core, i *instances, own func(id string) (map[string]string, bool)) *tagger {
 	return &tagger{core: c, instances: i, own: own}
 }
 
@@ -47,8 +48,9 @@ func (s *tagger) edit(ids []string, change func(map[string]string) map[string]*s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ids {
-		if strings.HasPrefix(id, "i-") && s.instances.byID[id] == nil {
-			return noInstance(id)
+		// Volumes have tags, but no records.
+		if _, ok := s.own(id); !ok && s.instances.byID[id] == nil && !strings.HasPrefix(id, "vol-") {
+			return noResource(id)
 		}
 	}
 	for _, id := range ids {
@@ -57,7 +59,8 @@ func (s *tagger) edit(ids []string, change func(map[string]string) map[string]*s
 			s.instances.save(i)
 			continue
 		}
-		changes := change(s.tagged(id, s.own(id)))
+		own, _ := s.own(id)
+		changes := change(s.tagged(id, own))
 		if s.tags[id] == nil {
 			s.tags[id] = map[string]*string{}
 		}
@@ -65,6 +68,34 @@ func (s *tagger) edit(ids []string, change func(map[string]string) map[string]*s
 		s.store.put(bucketTags, id, s.tags[id])
 	}
 	return s.commit()
+}
+
+// missing holds the codes and messages of AWS for resources that do not exist, by the prefix of their IDs.
+var missing = map[string]struct{ code, format string }{
+	"i":      {"InvalidInstanceID.NotFound", "The instance ID '%s' does not exist"},
+	"vpc":    {"InvalidVpcID.NotFound", "The vpc ID '%s' does not exist"},
+	"subnet": {"InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist"},
+	"eni":    {"InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist"},
+	"sg":     {"InvalidGroup.NotFound", "The security group '%s' does not exist"},
+	"ami":    {"InvalidAMIID.NotFound", "The image id '[%s]' does not exist"},
+	"lt": {
+		"InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.",
+	},
+	"cr":    {"InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist"},
+	"pg":    {"InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown."},
+	"scr":   {"InvalidSubnetCidrReservationID.NotFound", "The subnet CIDR reservation ID '%s' does not exist"},
+	"sgr":   {"UnsupportedOperation", "The simulated region keeps no tags of security group rules: leave out '%s'."},
+	"fleet": {"UnsupportedOperation", "The simulated region keeps no tags of fleets: leave out '%s'."},
+	"sir":   {"UnsupportedOperation", "The simulated region keeps no tags of spot requests: leave out '%s'."},
+}
+
+func noResource(id string) *APIError {
+	prefix, _, _ := strings.Cut(id, "-")
+	m, ok := missing[prefix]
+	if !ok {
+		return apiError("InvalidID", "The ID '%s' is not valid", id)
+	}
+	return apiError(m.code, m.format, id)
 }
 
 // retagged returns tags with changes: new values, and nil for tags that are deleted.
@@ -80,29 +111,36 @@ func retagged(tags map[string]string, changes map[string]*string) map[string]str
 	return out
 }
 
-// ownTags returns the tags with which a resource other than an instance was created; nil if there is no such resource.
-func (r *Region) ownTags(id string) map[string]string {
+// ownTags returns the tags with which a resource other than an instance was created; false if there is no such
+// resource.
+func (r *Region) ownTags(id string) (map[string]string, bool) {
+	if id == VPCID {
+		return nil, true
+	}
 	if s := r.network.subnet(id); s != nil {
-		return s.Tags
+		return s.Tags, true
+	}
+	if q := r.network.reservation(id); q != nil {
+		return q.Tags, true
 	}
 	if e := r.interfaces.byID[id]; e != nil {
-		return e.Tags
+		return e.Tags, true
 	}
 	if t := r.templates.byID[id]; t != nil {
-		return t.Tags
+		return t.Tags, true
 	}
 	if c := r.capacityReservations.byID[id]; c != nil {
-		return c.Tags
+		return c.Tags, true
 	}
 	if g := r.placementGroups.byID[id]; g != nil {
-		return g.Tags
+		return g.Tags, true
 	}
 	if i := r.images.image(id); i != nil {
-		return i.Tags
+		return i.Tags, true
 	}
 	groups := r.securityGroups.list()
 	if i := slices.IndexFunc(groups, func(g SecurityGroup) bool { return g.ID == id }); i >= 0 {
-		return groups[i].Tags
+		return groups[i].Tags, true
 	}
-	return nil
+	return nil, false
 }

@@ -182,6 +182,8 @@ func TestEachValueOfTheChart(t *testing.T) {
 		"{logLevel: debug, logOutputPaths: [stdout, /tmp/log]}":                {"LOG_LEVEL", `"debug"`, `"stdout,/tmp/log"`},
 		"settings: {waitPrice: 1.5, movePrice: 0, nodeFee: 0.02}":              {`NODELESS_WAIT_PRICE, value: "1.5"`, `NODELESS_MOVE_PRICE, value: "0"`, `NODELESS_NODE_FEE, value: "0.02"`},
 		"settings: {priorityCutoff: -10, preferencePrice: 0.1}":                {`NODELESS_PRIORITY_CUTOFF, value: "-10"`},
+		"settings: {priorityCutoff: 1000000}":                                  {`NODELESS_PRIORITY_CUTOFF, value: "1000000"`},
+		"settings: {priorityCutoff: -2147483648}":                              {`NODELESS_PRIORITY_CUTOFF, value: "-2147483648"`},
 		"settings: {preflight: enforce}":                                       {`NODELESS_PREFLIGHT, value: "enforce"`},
 		"settings: {clusterName: '{{ .Release.Name }}-x'}":                     {`CLUSTER_NAME, value: "nodeless-x"`},
 		"settings: {featureGates: {nodeRepair: true}}":                         {"NodeRepair=true"},

@@ -79,7 +79,8 @@ func TestAMirrorOfANamespaceHasItsPodsAlone(t *testing.T) {
 		t.Errorf("seen are nodes %v", names)
 	}
 	sums := to.Totals()
-	if sums.Bound != 2 || sums.Waiting != 1 || sums.Requests[0] != 2000 || sums.PoolCount != 0 || sums.Price != 0 {
+	if sums.Bound != 2 || sums.Waiting != 1 || sums.Requests[0] != 2000 || sums.PoolCount != 0 || sums.Price != 0 ||
+		sums.NotReady != 0 {
 		t.Errorf("sums tell of others: %+v", sums)
 	}
 	if text := strings.Join(sums.Notes, "\n"); !strings.Contains(text, "only pods of mine") ||

@@ -34,7 +34,7 @@ func (x *nodeEntry) sums() Sums {
 	switch st := x.status(); {
 	case st.going():
 		s.Going = 1
-	case st != StatusReady && st != StatusDrifted && st != StatusCordoned:
+	case st != StatusReady && st != StatusDrifted && st != StatusCordoned && st != StatusUnknown:
 		s.NotReady = 1
 	}
 	if s.Price == 0 && !x.microVM() && (x.claim == nil || x.node != nil || !x.claim.Launched.IsZero()) {

@@ -48,6 +48,7 @@ type fakeAccount struct {
 	messages  []sqstypes.Message
 	stuck     string // receipt of a message that cannot be deleted
 	reserved  []*ec2types.CapacityReservation
+	unstarted []ec2types.CreateFleetError // the errors of the next fleet, which starts nothing
 }
 
 type fleetRecord struct {
@@ -236,6 +237,12 @@ func (a *fakeAccount) createFleet(in *ec2.CreateFleetInput) (*ec2.CreateFleetOut
 			return nil, apiError(codeTokenMismatch, "the token was used with other parameters")
 		}
 		return f.out, nil
+	}
+	if errs := a.unstarted; len(errs) > 0 {
+		a.unstarted = nil
+		out := &ec2.CreateFleetOutput{Errors: errs}
+		a.fleets[*in.ClientToken] = fleetRecord{string(params), out}
+		return out, nil
 	}
 	kind := string(in.TargetCapacitySpecification.DefaultTargetCapacityType)
 	out := &ec2.CreateFleetOutput{}

@@ -2,6 +2,7 @@ package aws
 
 import (
 	"fmt"
+	"strings"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -43,6 +44,11 @@ func (l *launch) recreateTemplates(err error, groups []templateGroup) error {
 func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subnets map[string]ec2v1.Subnet,
 	groups []templateGroup,
 ) error {
+	for _, e := range errs {
+		if strings.Contains(awssdk.ToString(e.ErrorMessage), "Invalid IAM Instance Profile name") {
+			return l.withoutProfile(fleetError(e))
+		}
+	}
 	capacity, first := l.record(errs, choices, subnets)
 	for _, e := range errs {
 		if isMissingTemplate(awssdk.ToString(e.ErrorCode)) {
@@ -65,6 +71,16 @@ func (l *launch) failed(errs []ec2types.CreateFleetError, choices []choice, subn
 		return errNothingLaunched
 	}
 	return fmt.Errorf("%w: %w", errNothingLaunched, first)
+}
+
+// withoutProfile interprets the error that EC2 does not know the instance profile. EC2 sees a new one with a delay, so
+// the next attempt may find the profile of a role; one that the class names does not exist. Offerings are not to blame.
+func (l *launch) withoutProfile(err error) error {
+	l.state.next++
+	if l.class.Spec.Role != "" {
+		return wrap("create fleet: EC2 may not see the new instance profile yet; trying again", "ec2:RunInstances", err)
+	}
+	return wrapLaunch("create fleet", "ec2:RunInstances", err)
 }
 
 func fleetError(e ec2types.CreateFleetError) *fleetFault {

@@ -226,6 +226,35 @@ func TestRefusalsAreTold(t *testing.T) {
 	}
 }
 
+// EC2 sees a new instance profile with a delay, and then reports that its name is invalid. A profile that the class
+// names is wrong until the class is changed.
+func TestLaunchIsTriedAgainUntilEC2SeesTheProfile(t *testing.T) {
+	fault := func(code, message string) ec2types.CreateFleetError {
+		return ec2types.CreateFleetError{ErrorCode: &code, ErrorMessage: &message}
+	}
+	unseen := fault("InvalidParameterValue", "Value (demo_1) for parameter iamInstanceProfile.name is invalid. "+
+		"Invalid IAM Instance Profile name")
+	for _, errs := range [][]ec2types.CreateFleetError{
+		{unseen}, {fault("UnfulfillableCapacity", "Unable to fulfill capacity"), unseen},
+	} {
+		for _, named := range []bool{false, true} {
+			a, p, class := stage(t)
+			if named {
+				class.Spec.Role, class.Spec.InstanceProfile = "", new("theirs")
+				resolve(t, p, class)
+			}
+			a.unstarted = errs
+			result, err := p.Launch(t.Context(), requestFor("c"))
+			if err == nil || errors.Is(err, cloud.ErrRefused) != named || errors.Is(err, cloud.ErrNoCapacity) ||
+				len(result.Exhausted) != 0 || a.count("CreateFleet") != 1 {
+				t.Errorf("%d errors, profile of the user %t: %v, exhausted %v, %d calls", len(errs), named, err,
+					result.Exhausted, a.count("CreateFleet"))
+			}
+			mustLaunch(t, p, requestFor("c"))
+		}
+	}
+}
+
 func TestWhichEndingsAreOfTheLaunch(t *testing.T) {
 	for code, want := range map[string]bool{
 		"Client.InvalidKMSKey.InvalidState": true, "Client.InternalError": true, "Client.VolumeLimitExceeded": true,

@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -63,10 +65,17 @@ func problemsOf(s ec2types.InstanceStatus, now time.Time) []cloud.Interruption {
 	if since, ok := failedSince(s.SystemStatus); ok && now.Sub(since) >= unhealthyAfter {
 		add(cloud.SystemFailed, since)
 	}
-	if len(s.Events) > 0 {
+	if slices.ContainsFunc(s.Events, isDue) {
 		add(cloud.MaintenanceDue, now)
 	}
 	return out
+}
+
+// isDue reports whether an event is still to come. EC2 lists events for up to a week after their end, with the
+// description marked (docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceStatusEvent.html).
+func isDue(e ec2types.InstanceStatusEvent) bool {
+	description := awssdk.ToString(e.Description)
+	return !strings.HasPrefix(description, "[Completed]") && !strings.HasPrefix(description, "[Canceled]")
 }
 
 // failedSince returns when the first failing check of a status began to fail.

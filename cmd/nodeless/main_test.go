@@ -4,11 +4,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/explain/whatif"
@@ -72,16 +75,52 @@ func TestAnUnknownSubcommandFails(t *testing.T) {
 	}
 }
 
-// What Tab offers after "plan --delete", plan accepts.
-func TestPlanDeletesTheKindsThatTabOffers(t *testing.T) {
+// completed returns what Tab offers after words, and then what the shell does, as cobra.ShellCompDirective.
+func completed(t *testing.T, words ...string) []string {
+	t.Helper()
 	root, out := newRoot(), &bytes.Buffer{}
-	root.SetArgs([]string{"__complete", "plan", "--delete", ""})
+	root.SetArgs(append([]string{"__complete"}, words...))
 	root.SetOut(out)
 	root.SetErr(io.Discard)
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	offered := strings.Fields(out.String())
+	return strings.Fields(out.String())
+}
+
+// After -o Tab offers formats, or folders where a command writes to one.
+func TestTabOffersWhatACommandCanWrite(t *testing.T) {
+	formats := fmt.Sprintf(":%d", cobra.ShellCompDirectiveNoFileComp)
+	for command, want := range map[string]string{
+		"image build": fmt.Sprintf(":%d", cobra.ShellCompDirectiveFilterDirs),
+		"iam":         "json cloudformation terraform " + formats,
+		"doctor":      "json yaml " + formats,
+	} {
+		if got := strings.Join(completed(t, append(strings.Fields(command), "-o", "")...), " "); got != want {
+			t.Errorf("%s -o: %q, want %q", command, got, want)
+		}
+	}
+}
+
+// Commands about whole clusters have no -n, which would have no effect.
+func TestOnlyCommandsThatReadANamespaceTakeOne(t *testing.T) {
+	for command, want := range map[string]bool{
+		"capture": false, "savings": false, "roll nodepool": false,
+		"why": true, "plan": true, "decisions": true, "web": true,
+	} {
+		c, _, err := newRoot().Find(strings.Fields(command))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Flags().Lookup("namespace") != nil; got != want {
+			t.Errorf("%s takes --namespace: %t, want %t", command, got, want)
+		}
+	}
+}
+
+// What Tab offers after "plan --delete", plan accepts.
+func TestPlanDeletesTheKindsThatTabOffers(t *testing.T) {
+	offered := completed(t, "plan", "--delete", "")
 	if !slices.Contains(offered, "node/") {
 		t.Errorf("no node/ in %q", offered)
 	}

@@ -68,7 +68,7 @@ func (bs *budgets) updateBudget(o *policyv1.PodDisruptionBudget, pods map[types.
 		return
 	}
 	b, old := readBudget(o), bs.in[o.Namespace][o.Name]
-	if old != nil && old.selector.String() == b.selector.String() {
+	if old != nil && sameSelector(old.selector, b.selector) {
 		if old.spent != b.spent || old.never != b.never || old.unready != b.unready {
 			old.spent, old.never, old.unready = b.spent, b.never, b.unready
 			bs.touchCovered(old)
@@ -86,6 +86,11 @@ func (bs *budgets) updateBudget(o *policyv1.PodDisruptionBudget, pods map[types.
 		}
 	}
 	bs.touchCovered(b)
+}
+
+// sameSelector reports whether both select the same pods. The text of those that select nothing and everything is "".
+func sameSelector(a, b labels.Selector) bool {
+	return a.String() == b.String() && a.Empty() == b.Empty()
 }
 
 func (bs *budgets) deleteBudget(o *policyv1.PodDisruptionBudget, now time.Time) {

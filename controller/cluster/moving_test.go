@@ -150,6 +150,33 @@ func TestATaintAloneIsNoReasonToLaunch(t *testing.T) {
 	}
 }
 
+// No selector covers no pod, an empty one covers all, and both are written alike.
+func TestABudgetWhoseSelectorBecomesEmptyHoldsAllPods(t *testing.T) {
+	w, _ := fresh()
+	w.Update(nodeOf("n", 1))
+	w.Update(claimOf("c", "n", 2))
+	w.Update(generation(labelled("a", "web", 3)))
+	held := func() string { return w.Snapshot().Nodes[0].Pods[0].EvictionBlocked }
+	b := budgetOf("b", 4, "web", 0)
+	b.Spec.Selector = nil
+	w.Update(b)
+	if got := held(); got != "" {
+		t.Errorf("without a selector: %q", got)
+	}
+	b = budgetOf("b", 5, "web", 0)
+	b.Spec.Selector = &metav1.LabelSelector{}
+	w.Update(b)
+	if got := held(); got != "PodDisruptionBudget default/b allows no eviction" {
+		t.Errorf("with an empty selector: %q", got)
+	}
+	b = budgetOf("b", 6, "web", 0)
+	b.Spec.Selector = nil
+	w.Update(b)
+	if got := held(); got != "" {
+		t.Errorf("without a selector again: %q", got)
+	}
+}
+
 func TestABudgetHoldsPods(t *testing.T) {
 	w, _ := fresh()
 	w.Update(nodeOf("n", 1))

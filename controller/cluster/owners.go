@@ -14,6 +14,10 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
+// maxExpected bounds Snapshot.Expected over all owners: replicas with too many digits must not fill the memory. The
+// rest is expected once these pods exist.
+const maxExpected = 10_000
+
 // owner is a controller of pods, such as a ReplicaSet, as known from its pods and its own object.
 type owner struct {
 	read      bool // its object has been seen
@@ -230,7 +234,7 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 			continue
 		}
 		stuck := o.progress.Add(nominated)
-		n := o.missing() - successors[like.Maker]
+		n := min(o.missing()-successors[like.Maker], maxExpected-len(out))
 		if n <= 0 || !stuck.After(now) {
 			continue
 		}

@@ -168,3 +168,17 @@ func TestAPodTakesThePlaceOfTheOneThatWasExpected(t *testing.T) {
 		t.Errorf("still expected: %+v", s.Expected)
 	}
 }
+
+// One owner with a typing error in its replicas must not fill memory with pods that nobody creates.
+func TestTheNumberOfExpectedPodsIsBounded(t *testing.T) {
+	w, _ := fresh()
+	w.Update(replicaSet(1<<30, false, 1))
+	w.Update(ownedBy("ReplicaSet", "web", "a", "", 2))
+	other := replicaSet(5, false, 3)
+	other.Name, other.UID = "other", "other"
+	w.Update(other)
+	w.Update(ownedBy("ReplicaSet", "other", "b", "", 4))
+	if got := len(w.Snapshot().Expected); got != 10_000 {
+		t.Errorf("%d pods are expected, want 10000", got)
+	}
+}

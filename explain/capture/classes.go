@@ -192,6 +192,9 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 		return types, "", fmt.Errorf("%s %q is not ready: %s", ref.Kind, ref.Name, why)
 	}
 	if c.catalog != nil && !untouched {
+		if p, ok := c.catalog.(cloud.PodNetworker); ok {
+			p.ReserveENIs(c.State.ReservedENIs())
+		}
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
 	}

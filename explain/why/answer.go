@@ -117,9 +117,9 @@ func (q *question) about(ctx context.Context, of Subject) (bool, error) {
 	case PodKind:
 		return q.aboutPod(ctx, of), nil
 	case NodeKind:
-		return q.aboutNode(of.Name), nil
+		return q.aboutNode(ctx, of.Name), nil
 	case ClaimKind:
-		return q.aboutClaim(of.Name), nil
+		return q.aboutClaim(ctx, of.Name), nil
 	case PoolKind:
 		return q.aboutPool(of.Name), nil
 	}

@@ -100,12 +100,12 @@ func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 		return
 	}
 	nodes, removing := q.c.State.Budgeted(n.Pool)
-	if name, most := translate.Strictest(np, disruptionReason(n), q.s.Now, nodes); name != "" {
+	if name, most := translate.Strictest(np, q.disruptionReason(r), q.s.Now, nodes); name != "" {
 		named := fmt.Sprintf("%s of NodePool %s allows %d of its %s to be removed at a time", name, n.Pool, most,
 			reason.Count(nodes, "node"))
 		if removing > 0 {
-			named += fmt.Sprintf(", and %d are being removed", removing)
-			b.Clears = "when fewer are being removed, or the budget allows more"
+			named += fmt.Sprintf(", and %d are being removed or not ready", removing)
+			b.Clears = "when fewer are being removed or not ready, or the budget allows more"
 		}
 		if len(r.Group) == 0 {
 			b.Text = named
@@ -119,15 +119,34 @@ func (q *nodeQuestion) budget(r *model.Reason, b *Blocker) {
 	}
 }
 
-// disruptionReason returns the reason for which a node would be removed.
-func disruptionReason(n *model.Node) karpv1.DisruptionReason {
+// disruptionReason returns the reason for which the node that a budget keeps would be removed: with a group of nodes to
+// save money, or alone.
+func (q *nodeQuestion) disruptionReason(r *model.Reason) karpv1.DisruptionReason {
+	n := q.n
 	switch {
-	case n.Drifted != "":
+	case len(r.Group) == 0 && q.countsAsDrifted():
 		return karpv1.DisruptionReasonDrifted
 	case slices.ContainsFunc(n.Pods, func(p model.BoundPod) bool { return !p.Daemon && !p.Terminal }):
 		return karpv1.DisruptionReasonUnderutilized
 	}
 	return karpv1.DisruptionReasonEmpty
+}
+
+// countsAsDrifted reports whether the node is replaced within the budgets for drift (engine/drift.go, cause): because
+// it has drifted, is too old for its pool, or has no room for a DaemonSet's pod.
+func (q *nodeQuestion) countsAsDrifted() bool {
+	n, pool := q.n, q.s.Pool(q.n.Pool)
+	if n.Drifted != "" || pool == nil {
+		return n.Drifted != ""
+	}
+	d, free := &pool.Disruption, n.Free()
+	if d.SoftExpireAfter > 0 && !q.s.Now.Before(n.Created.Add(d.SoftExpireAfter)) {
+		return true
+	}
+	return d.ReplaceCrowded && free != free.NonNegative() &&
+		slices.ContainsFunc(n.MissingDaemons, func(l model.MissingDaemon) bool {
+			return !q.s.Now.Before(l.Since.Add(model.CrowdedOutAfter))
+		})
 }
 
 // heldUntil returns the time until which a pod, named as in reasons, must not be disrupted.

@@ -43,7 +43,7 @@ spec: {nodeClassRef: {group: nodeless.sh, kind: FargateProfile, name: apps}, req
 apiVersion: v1
 kind: Node
 metadata: {name: stranger, uid: n-2, labels: {node.kubernetes.io/instance-type: m5.large}}
-status: {allocatable: {cpu: "2", memory: 8Gi, pods: "29"}}
+status: {allocatable: {cpu: "2", memory: 8Gi, pods: "0"}}
 ---
 apiVersion: v1
 kind: Pod

@@ -2,6 +2,7 @@ package why
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -26,28 +27,28 @@ type nodeQuestion struct {
 }
 
 // aboutNode answers about a Node, and reports whether it exists.
-func (q *question) aboutNode(name string) bool {
+func (q *question) aboutNode(ctx context.Context, name string) bool {
 	object := q.c.State.Node(name)
 	n := q.nodeNamed(name)
 	if object == nil || n == nil {
 		return false
 	}
-	(&nodeQuestion{q, n, object, q.c.State.Claim(n.Claim)}).answer()
+	(&nodeQuestion{q, n, object, q.c.State.Claim(n.Claim)}).answer(ctx)
 	return true
 }
 
 // aboutClaim answers about a NodeClaim, and reports whether it exists.
-func (q *question) aboutClaim(name string) bool {
+func (q *question) aboutClaim(ctx context.Context, name string) bool {
 	claim := q.c.State.Claim(name)
 	n := q.nodeOfClaim(name)
 	if claim == nil || n == nil {
 		return false
 	}
-	(&nodeQuestion{q, n, q.c.State.Node(n.Name), claim}).answer()
+	(&nodeQuestion{q, n, q.c.State.Node(n.Name), claim}).answer(ctx)
 	return true
 }
 
-func (q *nodeQuestion) answer() {
+func (q *nodeQuestion) answer(ctx context.Context) {
 	n, state := q.n, q.state()
 	q.describe()
 	switch {
@@ -59,7 +60,7 @@ func (q *nodeQuestion) answer() {
 		q.say("who can", "whoever created it: a node group, another provisioner, a person")
 		return
 	case n.Deleting:
-		q.removing()
+		q.removing(ctx)
 		return
 	case n.State != model.Initialized:
 		q.conclude(state, Launching, "it is not ready yet: %s", firstLacking(q.claim))

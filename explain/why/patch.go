@@ -139,7 +139,8 @@ func poolOps(np *karpv1.NodePool, c *model.Change) (ops []Op, ofPool bool) {
 
 func requirementPath(i int) string { return "/spec/template/spec/requirements/" + strconv.Itoa(i) }
 
-// widened returns the operations that add one more value to the only requirement on the key.
+// widened returns the operations that make the only requirement on the key allow one more value, and no fewer; none
+// for bounds, and for requirements that do not exclude the value.
 func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string) []Op {
 	at := slices.IndexFunc(rs, func(r karpv1.NodeSelectorRequirementWithMinValues) bool { return r.Key == key })
 	if at < 0 || slices.ContainsFunc(rs[at+1:],
@@ -148,14 +149,19 @@ func widened(rs []karpv1.NodeSelectorRequirementWithMinValues, key, value string
 	}
 	path := requirementPath(at)
 	same := Op{"test", path + "/key", key}
-	if rs[at].Operator == corev1.NodeSelectorOpIn {
+	excluded := slices.Index(rs[at].Values, value)
+	switch operator := rs[at].Operator; {
+	case operator == corev1.NodeSelectorOpIn:
 		return []Op{same, {"add", path + "/values/-", value}}
+	case operator != corev1.NodeSelectorOpNotIn || excluded < 0:
+		return nil
+	case len(rs[at].Values) > 1:
+		is := path + "/values/" + strconv.Itoa(excluded)
+		return []Op{same, {"test", is, value}, {"remove", is, nil}}
+	case rs[at].MinValues == nil:
+		return []Op{same, {"test", path + "/values/0", value}, {"remove", path, nil}}
 	}
-	return []Op{
-		same,
-		{"replace", path + "/operator", string(corev1.NodeSelectorOpIn)},
-		{"add", path + "/values", []string{value}},
-	}
+	return nil
 }
 
 // pointer escapes a word of a JSON pointer (RFC 6901).

@@ -3,6 +3,7 @@ package why
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -61,8 +62,15 @@ func at(in any, path []string, op string, value any) (any, error) {
 			return append(in, value), nil
 		}
 		i, err := strconv.Atoi(word)
-		if err != nil || i >= len(in) || len(path) == 1 {
+		switch {
+		case err != nil || i >= len(in):
 			return in, fmt.Errorf("%s of a list of %d", word, len(in))
+		case op == "remove" && len(path) == 1:
+			return slices.Delete(in, i, i+1), nil
+		case op == "test" && len(path) == 1 && fmt.Sprint(in[i]) == fmt.Sprint(value):
+			return in, nil
+		case len(path) == 1:
+			return in, fmt.Errorf("%s: is %v", word, in[i])
 		}
 		in[i], err = at(in[i], path[1:], op, value)
 		return in, err
@@ -179,7 +187,7 @@ func TestAPatchOfAPool(t *testing.T) {
 		`{spec: {limits: {cpu: "4"}, template: {spec: {requirements: [{key: a, operator: In, values: [x], minValues: 3}, {key: b, operator: NotIn, values: [w]}]}}}}`:    {Rule: model.RuleLimit, Object: "limit cpu", Pool: "p", From: "2", To: "4"},
 		`{spec: {limits: {cpu: "2"}, template: {spec: {requirements: [{key: a, operator: In, values: [x], minValues: 1}, {key: b, operator: NotIn, values: [w]}]}}}}`:    {Rule: model.RuleMinValues, Object: "a", Pool: "p", From: "3", To: "1"},
 		`{spec: {limits: {cpu: "2"}, template: {spec: {requirements: [{key: a, operator: In, values: [x, z], minValues: 3}, {key: b, operator: NotIn, values: [w]}]}}}}`: {Rule: model.RuleRequirement, Object: "requirement a", Pool: "p", From: "x", To: "z"},
-		`{spec: {limits: {cpu: "2"}, template: {spec: {requirements: [{key: a, operator: In, values: [x], minValues: 3}, {key: b, operator: In, values: [w]}]}}}}`:       {Rule: model.RuleRequirement, Object: "requirement b", Pool: "p", From: "NotIn [w]", To: "w"},
+		`{spec: {limits: {cpu: "2"}, template: {spec: {requirements: [{key: a, operator: In, values: [x], minValues: 3}]}}}}`:                                            {Rule: model.RuleRequirement, Object: "requirement b", Pool: "p", From: "NotIn [w]", To: "w"},
 	} {
 		var np karpv1.NodePool
 		var doc, wanted any
@@ -202,6 +210,47 @@ func TestAPatchOfAPool(t *testing.T) {
 	if ops, ofPool := poolOps(nil,
 		&model.Change{Rule: model.RuleLimit, Object: "limit cpu", Pool: "gone"}); len(ops) > 0 || !ofPool {
 		t.Errorf("of a pool that is gone: %+v, %v", ops, ofPool)
+	}
+}
+
+// A requirement that excludes values or sets a bound is never narrowed to the one value that it is to allow as well.
+func TestAPatchOfAPoolAllowsAValueMore(t *testing.T) {
+	for was, want := range map[string]string{
+		`{key: b, operator: In, values: [v]}`:                     `[{key: b, operator: In, values: [v, w]}]`,
+		`{key: b, operator: NotIn, values: [w, v]}`:               `[{key: b, operator: NotIn, values: [v]}]`,
+		`{key: b, operator: NotIn, values: [v, w]}`:               `[{key: b, operator: NotIn, values: [v]}]`,
+		`{key: b, operator: NotIn, values: [w, v], minValues: 2}`: `[{key: b, operator: NotIn, values: [v], minValues: 2}]`,
+		`{key: b, operator: NotIn, values: [w]}`:                  `[]`,
+		`{key: b, operator: NotIn, values: [w], minValues: 2}`:    ``,
+		`{key: b, operator: NotIn, values: [v]}`:                  ``,
+		`{key: b, operator: Gt, values: ["2"]}`:                   ``,
+		`{key: b, operator: Lt, values: ["2"]}`:                   ``,
+		`{key: b, operator: DoesNotExist}`:                        ``,
+	} {
+		const before, after = `{spec: {template: {spec: {requirements: `, `}}}}`
+		pool := before + "[" + was + "]" + after
+		var np karpv1.NodePool
+		var doc, wanted any
+		for text, into := range map[string][]any{pool: {&np, &doc}, before + want + after: {&wanted}} {
+			for _, v := range into {
+				if err := yaml.Unmarshal([]byte(text), v); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		c := &model.Change{Rule: model.RuleRequirement, Object: "requirement b", Pool: "p", To: "w"}
+		ops, ofPool := poolOps(&np, c)
+		if want == "" {
+			if len(ops) > 0 || !ofPool {
+				t.Errorf("%s: %+v, want nothing", was, ops)
+			}
+			continue
+		}
+		got, err := json.Marshal(applied(t, doc, ops))
+		text, err2 := json.Marshal(wanted)
+		if err != nil || err2 != nil || !ofPool || string(got) != string(text) {
+			t.Errorf("%s\ngot  %s\nwant %s", was, got, text)
+		}
 	}
 }
 

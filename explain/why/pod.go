@@ -16,6 +16,7 @@ import (
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/engine/suggest"
 	"github.com/nodeless/nodeless/explain/query"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
@@ -93,19 +94,26 @@ func held(pod *corev1.Pod) string {
 // daemon answers about a DaemonSet's pod without a node.
 func (q *podQuestion) daemon() {
 	info := &q.info
-	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, which has no room for it",
-		info.DaemonSet, cmp.Or(info.Only, "?"))
-	n := q.nodeNamed(info.Only)
+	n, why := q.nodeNamed(info.Only), "but kube-scheduler has not bound it"+because("", q.unscheduled())
+	free, fits := model.Resources{}, true
+	if n != nil {
+		if free, fits = q.freeForDaemon(n); !fits {
+			why = "which has no room for it"
+		}
+	}
+	q.conclude(q.waited(), Unschedulable, "it is the pod of DaemonSet %s for node %s, %s", info.DaemonSet,
+		cmp.Or(info.Only, "?"), why)
 	if n == nil {
 		return
 	}
-	q.sayf("free there", "%s of %s", cmp.Or(n.Free().NonNegative().Amounts(q.s.ResourceNames), "nothing"),
+	q.sayf("free there", "%s of %s", cmp.Or(free.NonNegative().Amounts(q.s.ResourceNames), "nothing"),
 		cmp.Or(n.Type, "a node of unknown type"))
 	switch {
 	case onFargate(q.c.State.Node(n.Name), q.c.State.Claim(n.Claim)):
 		q.sayf("what helps", "a microVM runs no pod but its own: keep the DaemonSet off such nodes with a required "+
 			"nodeAffinity: {key: %s, operator: NotIn, values: [%s]}",
 			fargate.ComputeType, fargate.ComputeTypeFargate)
+	case fits:
 	case n.Pool != "":
 		q.sayf("what helps", "annotation %s on NodePool %s replaces such nodes with larger ones",
 			translate.AnnotationMakeRoom, n.Pool)
@@ -113,6 +121,22 @@ func (q *podQuestion) daemon() {
 		q.say("what helps", "fewer pods on the node, or a larger node; it belongs to no NodePool, so Nodeless does not "+
 			"replace it")
 	}
+}
+
+// freeForDaemon returns what a node has free for the DaemonSet's pod, and whether the pod fits there. Node.Used
+// includes the pod if its DaemonSet runs on the node and has no other pod there.
+func (q *podQuestion) freeForDaemon(n *model.Node) (free model.Resources, fits bool) {
+	free = n.Free()
+	there := slices.ContainsFunc(q.c.State.PodsOnNode(n.Name), func(pod *corev1.Pod) bool {
+		return translate.ReadPod(pod).DaemonSet == q.info.DaemonSet
+	})
+	for i := range q.s.Daemons {
+		d := &q.s.Daemons[i]
+		if !there && d.Namespace+"/"+d.Name == q.info.DaemonSet && translate.RunsOn(d, n) {
+			free = free.Plus(d.Shape.Requests)
+		}
+	}
+	return free, q.c.State.Names().Shape(q.pod, nil).Requests.Fits(free)
 }
 
 // requests says what the pod requires of a node.
@@ -249,11 +273,17 @@ func (q *podQuestion) besideDaemons(v model.PoolVerdict) string {
 
 // scheduler quotes kube-scheduler.
 func (q *podQuestion) scheduler() {
-	for _, c := range q.pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
-			q.say("kube-scheduler", c.Message)
-		}
+	if message := q.unscheduled(); message != "" {
+		q.say("kube-scheduler", message)
 	}
+}
+
+// unscheduled returns why kube-scheduler has not bound the pod, in its words; "" if it says nothing.
+func (q *podQuestion) unscheduled() string {
+	if c := conditions.OfPod(q.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return c.Message
+	}
+	return ""
 }
 
 // nodeText names a node and its type.

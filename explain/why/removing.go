@@ -2,7 +2,9 @@ package why
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,12 +15,14 @@ import (
 	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
+	"github.com/nodeless/nodeless/explain/record"
 )
 
 // removing answers about a node that is being removed.
-func (q *nodeQuestion) removing() {
+func (q *nodeQuestion) removing(ctx context.Context) {
 	claim := q.claim
-	why := translate.RemovalCause(claim, q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now)
+	why := cmp.Or(q.terminatedBecause(ctx),
+		translate.RemovalCause(claim, q.c.State.NodePool(claim.Labels[karpv1.NodePoolLabelKey]), q.s.Now))
 	if why == "" && q.node != nil && q.node.DeletionTimestamp != nil {
 		why = "its Node was deleted by a person or another program"
 	}
@@ -34,6 +38,26 @@ func (q *nodeQuestion) removing() {
 	}
 	q.podsLeft()
 	q.progress()
+}
+
+// terminatedBecause returns why a deleted NodeClaim was deleted, as recorded then; "" if that was not recorded. The
+// NodeClaim itself does not tell a deletion by Nodeless, such as for node repair, from one by a person.
+func (q *nodeQuestion) terminatedBecause(ctx context.Context) string {
+	if q.claim.DeletionTimestamp == nil {
+		return ""
+	}
+	h, err := q.history(ctx, q.a.Subject)
+	if err != nil {
+		return "" // decided says so
+	}
+	for i := range slices.Backward(h.about) {
+		r := &h.about[i]
+		if r.Kind == record.Terminate &&
+			slices.ContainsFunc(r.Removed, func(m record.RemovedNode) bool { return m.Claim == q.claim.Name }) {
+			return r.Why
+		}
+	}
+	return ""
 }
 
 // command reports the progress of the command that removes the node.

@@ -1,11 +1,13 @@
 package stories
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // speak runs the program under a name, as a user without any cluster. It returns stderr separately.
@@ -131,8 +133,15 @@ func (c *cluster) completes(node string) {
 		for _, w := range strings.Split(words, "|") {
 			args = append(args, strings.TrimSpace(w))
 		}
-		if out, err := c.run(args...); err != nil || !strings.Contains("\n"+out, "\n"+want) {
-			c.t.Errorf("%s: %v, %q is not in\n%s", words, err, want, out)
-		}
+		c.eventually(time.Minute, func() error { // a completion that takes two seconds is given up
+			out, err := c.run(args...)
+			if err == nil && !strings.Contains("\n"+out, "\n"+want) {
+				err = fmt.Errorf("%q is not in\n%s", want, out)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", words, err)
+			}
+			return nil
+		})
 	}
 }

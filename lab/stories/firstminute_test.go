@@ -15,7 +15,7 @@ import (
 func TestTheFirstMinuteOnThePage(t *testing.T) {
 	needBrowser(t)
 	t.Parallel()
-	c := up(t, "--boot-time", "20s", "--page", "127.0.0.1:0")
+	c := up(t, "--boot-time", "40s", "--page", "127.0.0.1:0")
 	programs := t.TempDir()
 	kubectl := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", absolute(t, binary))
 	if err := os.WriteFile(filepath.Join(programs, "kubectl"), []byte(kubectl), 0o700); err != nil {

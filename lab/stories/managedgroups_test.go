@@ -39,7 +39,7 @@ func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.eventually(30*time.Second, func() error {
+	c.eventually(time.Minute, func() error {
 		if out := c.kubectl("get", "nodes", "-l", "tier=web", "-o", "jsonpath={.items[*].spec.unschedulable}"); out != "true" {
 			return fmt.Errorf("cordoned: %q, want one node", out)
 		}
@@ -58,7 +58,7 @@ func TestAManagedNodeGroupBringsNodesAndDrainsThem(t *testing.T) {
 	}
 	c.kubectl("delete", "pdb", "web")
 	c.wantGroupNodes(0)
-	c.eventually(30*time.Second, func() error {
+	c.eventually(time.Minute, func() error {
 		out, err := groups.ListNodegroups(ctx, &eks.ListNodegroupsInput{ClusterName: aws.String("nodeless")})
 		if err == nil && len(out.Nodegroups) > 0 {
 			err = fmt.Errorf("node groups %v", out.Nodegroups)

@@ -164,11 +164,7 @@ func TestAGroupIsRolled(t *testing.T) {
 	if n := fewest(); err != nil || n < 9 {
 		t.Errorf("%v; %d of 10 pods ran at least, the budget asks for 9\n%s", err, n, out)
 	}
-	for name := range c.nodeNames() {
-		if before[name] {
-			t.Errorf("node %s is still there", name)
-		}
-	}
+	c.wantGone(before) // the last instance ends two seconds after the roll terminates it
 	if got := c.rollRow("group", "own"); got.Status != "Ready" || got.Ready != 5 || got.Nodes != 5 {
 		t.Errorf("in the end the group is %+v", got)
 	}
@@ -229,11 +225,7 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 		if err != nil || strings.Contains(out, "detached") != (surge != "0") {
 			t.Errorf("--force with a surge of %s: %v\n%s", surge, err, out)
 		}
-		for name := range c.nodeNames() {
-			if rolled[name] {
-				t.Errorf("node %s was not replaced by force with a surge of %s", name, surge)
-			}
-		}
+		c.wantGone(rolled)
 	}
 	c.kubectl("run", "alone", "--image=nginx")
 	c.kubectl("wait", "pod/alone", "--for=condition=Ready", "--timeout=60s")

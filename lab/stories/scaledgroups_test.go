@@ -159,7 +159,7 @@ func TestGroupsAndAPoolAreChosenByPrice(t *testing.T) {
 	c.createScaledGroup(scaledGroup{name: "cheap", instanceType: "t3a.large", max: 1})
 	c.createScaledGroup(scaledGroup{name: "dear", instanceType: "m5.2xlarge", max: 3})
 	c.apply(poolOfGroup("cheap") + poolOfGroup("dear") + onDemandPool)
-	c.eventually(30*time.Second, func() error {
+	c.eventually(time.Minute, func() error {
 		out := c.kubectl("get", "nodegroups", "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.minSize} `+
 			`{.status.maxSize} {.status.instanceTypes} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
 		if want := "cheap  1 [\"t3a.large\"] True\ndear  3 [\"m5.2xlarge\"] True\n"; out != want {

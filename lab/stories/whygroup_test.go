@@ -43,7 +43,7 @@ func (c *cluster) groupStory() (until time.Time) {
 	node, _ := c.whereIs("group")
 	c.eventually(time.Minute, func() error {
 		a := c.whyJSON("node/" + node)
-		if len(a.Blockers) != 1 || a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 7 ||
+		if len(a.Blockers) != 1 || len(a.Blockers) == 0 || a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 7 ||
 			!strings.Contains(a.Then, "with m5.2xlarge") {
 			return fmt.Errorf("%s: %+v, then %q", a.Summary, a.Blockers, a.Then)
 		}

@@ -62,11 +62,14 @@ func (h *heard) Event(_ runtime.Object, _, reason, message string) {
 
 func (h *heard) has(t *testing.T, text string) {
 	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !strings.Contains(strings.Join(h.all, "\n"), text) {
-		t.Errorf("no event %q among\n%s", text, strings.Join(h.all, "\n"))
-	}
+	planetest.Eventually(t, "event "+text, func(context.Context) error { // it follows the status
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if all := strings.Join(h.all, "\n"); !strings.Contains(all, text) {
+			return fmt.Errorf("the events are\n%s", all)
+		}
+		return nil
+	})
 }
 
 // trial is a host in a cluster. It has the image example.local/there:1 and cannot start virtual machines.

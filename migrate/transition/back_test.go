@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	clientfake "sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -32,6 +34,10 @@ type web struct {
 	weight  string   // of each instance; "" = none
 	gone    bool     // it is deleted
 	calls   []string // that changed something
+
+	tag       string   // the key of its tag; "" = it has none
+	protected bool     // its instances, from scale-in
+	suspended []string // processes
 }
 
 func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -39,15 +45,19 @@ func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	action := r.Form.Get("Action")
 	if !strings.HasPrefix(action, "Describe") {
 		g.calls = append(g.calls, strings.TrimSpace(action+" "+r.Form.Get("ScalingProcesses.member.1")))
-		if n := r.Form.Get("DesiredCapacity"); n != "" {
-			_, _ = fmt.Sscan(n, &g.desired)
+		if g.gone && action != "CreateAutoScalingGroup" {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprint(w, "<ErrorResponse><Error><Code>ValidationError</Code>"+
+				"<Message>AutoScalingGroup name not found</Message></Error></ErrorResponse>")
+			return
 		}
-		g.gone = g.gone && action != "CreateAutoScalingGroup"
+		g.change(action, r.Form)
 	}
 	groups := ""
 	if !g.gone {
 		for i := range g.desired {
-			groups += fmt.Sprintf("<member><InstanceId>i-%d</InstanceId>", i)
+			groups += fmt.Sprintf("<member><InstanceId>i-%d</InstanceId><LifecycleState>InService</LifecycleState>"+
+				"<ProtectedFromScaleIn>%t</ProtectedFromScaleIn>", i, g.protected)
 			if g.weight != "" {
 				groups += "<WeightedCapacity>" + g.weight + "</WeightedCapacity>"
 			}
@@ -55,10 +65,30 @@ func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		groups = fmt.Sprintf("<member><AutoScalingGroupName>web</AutoScalingGroupName><MinSize>0</MinSize>"+
 			"<MaxSize>9</MaxSize><DesiredCapacity>%d</DesiredCapacity><DesiredCapacityType>%s</DesiredCapacityType>"+
-			"<Instances>%s</Instances></member>", g.desired, g.kind, groups)
+			"<Tags><member><Key>%s</Key></member></Tags><Instances>%s</Instances></member>",
+			g.desired, g.kind, g.tag, groups)
 	}
 	_, _ = fmt.Fprintf(w, "<Response><%sResult><AutoScalingGroups>%s</AutoScalingGroups></%[1]sResult></Response>",
 		action, groups)
+}
+
+// change carries out a call. Protected instances do not end, and none is launched while Launch is suspended.
+func (g *web) change(action string, form url.Values) {
+	var processes []string
+	for i := 1; form.Has(fmt.Sprint("ScalingProcesses.member.", i)); i++ {
+		processes = append(processes, form.Get(fmt.Sprint("ScalingProcesses.member.", i)))
+	}
+	g.suspended = slices.DeleteFunc(g.suspended, func(p string) bool { return slices.Contains(processes, p) })
+	if action == "SuspendProcesses" {
+		g.suspended = append(g.suspended, processes...)
+	}
+	g.protected = g.protected && form.Get("ProtectedFromScaleIn") != "false"
+	g.gone = g.gone && action != "CreateAutoScalingGroup"
+	size := g.desired
+	_, _ = fmt.Sscan(form.Get("DesiredCapacity"), &size)
+	if size < g.desired && !g.protected || size > g.desired && !slices.Contains(g.suspended, "Launch") {
+		g.desired = size
+	}
 }
 
 // place is a cluster in the middle of a migration of the group "web" to the pool "general".
@@ -89,7 +119,7 @@ func newPlace(t *testing.T, s *State, objects ...runtime.Object) *place {
 	}
 	p.kubernetes = fake.NewClientset(objects...)
 	scheme := karpenterScheme()
-	_ = appsv1.AddToScheme(scheme)
+	_, _ = appsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "new", CreationTimestamp: metav1.NewTime(noon)}}
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 	p.Transition = &Transition{
@@ -209,6 +239,51 @@ func TestBackSuspendsWhatWasSuspendedBefore(t *testing.T) {
 	if !slices.Equal(p.group.calls, want) {
 		t.Errorf("it calls %q, want %q", p.group.calls, want)
 	}
+}
+
+// A group whose Launch was suspended before the migration gets its nodes back, and does not launch afterwards.
+func TestBackLaunchesNodesThoughLaunchWasSuspendedBefore(t *testing.T) {
+	s := state(Emptied, 2)
+	s.Groups[0].Suspend = []string{"AZRebalance", "ReplaceUnhealthy"}
+	p := newPlace(t, s)
+	p.group.suspended = slices.Clone(stopped)
+	if _, err := p.Back(p.untilItWaits()); err != nil {
+		t.Fatalf("%v; %q", err, p.said)
+	}
+	if p.group.desired != 2 || !slices.Equal(p.group.suspended, []string{"Launch"}) {
+		t.Errorf("the group has %d nodes and suspends %q", p.group.desired, p.group.suspended)
+	}
+}
+
+// MicroVMs and the instances of NodeGroups launch during a migration for reasons of their own.
+func TestBackRemovesOnlyTheNodesOfItsPools(t *testing.T) {
+	p := newPlace(t, state(Drained, 2))
+	p.group.desired = 2
+	kinds := []string{"FargateProfile", v1alpha1.NodeGroupKind}
+	for _, kind := range kinds {
+		if err := p.client.Create(t.Context(), claimOf(kind)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Back(p.untilItWaits()); err != nil {
+		t.Fatalf("%v; %q", err, p.said)
+	}
+	for _, kind := range kinds {
+		key := client.ObjectKeyFromObject(claimOf(kind))
+		if err := p.client.Get(t.Context(), key, &karpv1.NodeClaim{}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := p.client.Get(t.Context(), client.ObjectKey{Name: "new"}, &karpv1.NodeClaim{}); err == nil {
+		t.Error("the pool's node is still there")
+	}
+}
+
+// claimOf returns a NodeClaim whose node class is of one of Nodeless's kinds.
+func claimOf(kind string) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: strings.ToLower(kind)}}
+	c.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: v1alpha1.GroupVersion.Group, Kind: kind, Name: "kept"}
+	return c
 }
 
 // Of a group whose size is in vCPUs, each instance needs a Ready node, however many vCPUs one has.

@@ -46,11 +46,11 @@ func (g *groups) describe(
 	return out, nil
 }
 
-// find returns the groups of the instances, and those whose tags say that they belong to the cluster, without those
-// that kops runs for other purposes than nodes for pods.
-func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) {
+// find returns the groups of the workers, and those whose tags say that they belong to the cluster. It leaves out kept
+// groups, those with instances of the control plane, and those that kops runs for other purposes than nodes for pods.
+func (g *groups) find(ctx context.Context, in instances, kept map[string]bool) ([]Group, error) {
 	names := map[string]bool{}
-	for part := range slices.Chunk(instances, 50) { // the most that one call accepts
+	for part := range slices.Chunk(in.workers, 50) { // the most that one call accepts
 		out, err := g.scaling.DescribeAutoScalingInstances(ctx,
 			&autoscaling.DescribeAutoScalingInstancesInput{InstanceIds: part})
 		if err != nil {
@@ -71,7 +71,11 @@ func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) 
 			continue
 		case !names[*a.AutoScalingGroupName] && !fromaws.OfCluster(a.Tags, g.cluster): // another cluster's
 			continue
-		case fromaws.RoleOf(a.Tags) != fromaws.Worker:
+		case fromaws.RoleOf(a.Tags) != fromaws.Worker || kept[*a.AutoScalingGroupName]:
+			continue
+		case slices.ContainsFunc(a.Instances, func(i scalingtypes.Instance) bool {
+			return slices.Contains(in.control, aws.ToString(i.InstanceId))
+		}):
 			continue
 		}
 		found, err := g.groupOf(ctx, a)
@@ -83,8 +87,11 @@ func (g *groups) find(ctx context.Context, instances []string) ([]Group, error) 
 	return out, nil
 }
 
+// launch is the process with which a group grows to its size.
+const launch = "Launch"
+
 // stopped are the processes with which a group launches or ends instances on its own.
-var stopped = []string{"AZRebalance", "Launch", "ReplaceUnhealthy"}
+var stopped = []string{"AZRebalance", launch, "ReplaceUnhealthy"}
 
 // groupOf describes a group for the state.
 func (g *groups) groupOf(ctx context.Context, a scalingtypes.AutoScalingGroup) (Group, error) {
@@ -211,6 +218,37 @@ func (g *groups) suspend(ctx context.Context, group *Group, processes []string) 
 	})
 	if err != nil {
 		return fmt.Errorf("autoscaling:SuspendProcesses of %s: %w", group.Name, err)
+	}
+	return nil
+}
+
+// protectable are the states of instances whose protection AWS lets one change.
+var protectable = []scalingtypes.LifecycleState{
+	scalingtypes.LifecycleStateInService, scalingtypes.LifecycleStateEnteringStandby,
+	scalingtypes.LifecycleStateStandby,
+}
+
+// unprotect makes a group end its instances when its size falls: AWS keeps those that are protected from scale-in.
+func (g *groups) unprotect(ctx context.Context, group *Group) error {
+	found, err := g.named(ctx, []Group{*group})
+	if err != nil {
+		return err
+	}
+	var protected []string
+	for _, a := range found {
+		for _, i := range a.Instances {
+			if aws.ToBool(i.ProtectedFromScaleIn) && slices.Contains(protectable, i.LifecycleState) {
+				protected = append(protected, aws.ToString(i.InstanceId))
+			}
+		}
+	}
+	for part := range slices.Chunk(protected, 50) { // the most that one call accepts
+		_, err := g.scaling.SetInstanceProtection(ctx, &autoscaling.SetInstanceProtectionInput{
+			AutoScalingGroupName: &group.Name, InstanceIds: part, ProtectedFromScaleIn: aws.Bool(false),
+		})
+		if err != nil {
+			return fmt.Errorf("autoscaling:SetInstanceProtection of %s: %w", group.Name, err)
+		}
 	}
 	return nil
 }
@@ -365,13 +403,15 @@ func (g *groups) restore(ctx context.Context, group *Group) error {
 	if err != nil {
 		return err
 	}
-	if len(group.Suspend) > 0 {
-		_, err := g.scaling.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{
-			AutoScalingGroupName: &group.Name, ScalingProcesses: group.Suspend,
-		})
-		if err != nil {
-			return fmt.Errorf("autoscaling:ResumeProcesses of %s: %w", group.Name, err)
-		}
+	resumed := group.Suspend
+	if !slices.Contains(resumed, launch) { // somebody suspended it before, but the nodes must come back first
+		resumed = append(slices.Clone(resumed), launch)
+	}
+	_, err = g.scaling.ResumeProcesses(ctx, &autoscaling.ResumeProcessesInput{
+		AutoScalingGroupName: &group.Name, ScalingProcesses: resumed,
+	})
+	if err != nil {
+		return fmt.Errorf("autoscaling:ResumeProcesses of %s: %w", group.Name, err)
 	}
 	found, err := g.named(ctx, []Group{*group})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
+
+	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
 // closePools keeps the pools of the migration from launching: it sets a CPU limit of 0 or, for static pools, 0
@@ -80,14 +82,16 @@ func (t *Transition) changePool(ctx context.Context, name string, change func(*k
 	return nil
 }
 
-// emptyPools deletes the NodeClaims created during the migration, one by one: their controller evicts the pods as
-// budgets allow, and the groups' nodes take them.
+// emptyPools deletes the pools' NodeClaims created during the migration, one by one: their controller evicts the pods
+// as budgets allow, and the groups' nodes take them. MicroVMs and the instances of NodeGroups stay.
 func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 	var claims karpv1.NodeClaimList
 	if err := t.client.List(ctx, &claims); err != nil {
 		return fmt.Errorf("list NodeClaims: %w", err)
 	}
-	ours := slices.DeleteFunc(claims.Items, func(c karpv1.NodeClaim) bool { return slices.Contains(s.Before, c.Name) })
+	ours := slices.DeleteFunc(claims.Items, func(c karpv1.NodeClaim) bool {
+		return slices.Contains(s.Before, c.Name) || isMicroVM(&c) || isOfNodeGroup(&c)
+	})
 	for i := range ours {
 		c, begun := &ours[i], t.now()
 		if err := t.client.Delete(ctx, c); client.IgnoreNotFound(err) != nil {
@@ -111,6 +115,18 @@ func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 	return nil
 }
 
+// isOfNodeGroup reports whether a NodeClaim is an instance of a group that stays.
+func isOfNodeGroup(c *karpv1.NodeClaim) bool {
+	ref := c.Spec.NodeClassRef
+	return ref != nil && v1alpha1.IsNodeGroup(ref.Group, ref.Kind)
+}
+
+// isMicroVM reports whether a NodeClaim is the microVM of one pod.
+func isMicroVM(c *karpv1.NodeClaim) bool {
+	ref := c.Spec.NodeClassRef
+	return ref != nil && ref.Group == v1alpha1.GroupVersion.Group && !isOfNodeGroup(c)
+}
+
 // launchTime is how long a controller may take to launch nodes for pods that must move.
 const launchTime = 15 * time.Second
 
@@ -131,7 +147,7 @@ func (t *Transition) awaitNodes(ctx context.Context, s *State, pods int) error {
 		ours, ready, launched := 0, 0, false
 		for i := range claims.Items {
 			c := &claims.Items[i]
-			if slices.Contains(s.Before, c.Name) {
+			if slices.Contains(s.Before, c.Name) || isMicroVM(c) {
 				continue
 			}
 			ours++

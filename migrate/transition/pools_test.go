@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -90,5 +91,23 @@ func TestADrainWaitsAnewAfterItTaintsAnotherNode(t *testing.T) {
 			t.Errorf("in minute %d it drains since %s, want %s", minute, s.DrainingSince, since)
 		}
 		p.group.desired++ // another node
+	}
+}
+
+// A microVM that starts during a drain has no room for the pods of the groups: the drain does not wait for it.
+func TestADrainWaitsForNodesButNotForMicroVMs(t *testing.T) {
+	p := newPlace(t, state(Closed, 2))
+	s := &State{DrainingSince: &metav1.Time{Time: noon}}
+	if err := p.client.Create(t.Context(), claimOf("FargateProfile")); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.awaitNodes(p.untilItWaits(), s, 1); err != nil {
+		t.Errorf("a microVM: %v", err)
+	}
+	if err := p.client.Create(t.Context(), claimOf(v1alpha1.NodeGroupKind)); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.awaitNodes(p.untilItWaits(), s, 1); err == nil || !strings.Contains(err.Error(), "1 of 2 are ready") {
+		t.Errorf("a node of a NodeGroup: %v", err)
 	}
 }

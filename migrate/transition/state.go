@@ -10,10 +10,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/migrate/fromaws"
 )
 
@@ -122,11 +124,15 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 	if s.Step >= Emptied {
 		return nil
 	}
-	instances, err := t.instances(ctx)
+	in, err := t.instances(ctx)
 	if err != nil {
 		return err
 	}
-	found, err := t.groups.find(ctx, instances)
+	kept, err := t.keptGroups(ctx)
+	if err != nil {
+		return err
+	}
+	found, err := t.groups.find(ctx, in, kept)
 	if err != nil {
 		return err
 	}
@@ -156,26 +162,53 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 	return err
 }
 
-// instances returns the IDs of the instances of nodes that no NodePool launched, without the control plane.
-func (t *Transition) instances(ctx context.Context) ([]string, error) {
+// instances are the IDs of the instances of nodes.
+type instances struct {
+	workers []string // whose nodes no NodePool launched
+	control []string // of the control plane
+}
+
+// instances lists the instances of the cluster's nodes, without the workers of NodePools.
+func (t *Transition) instances(ctx context.Context) (instances, error) {
+	var out instances
 	list, err := t.kubernetes.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("list nodes: %w", err)
+		return out, fmt.Errorf("list nodes: %w", err)
 	}
-	var out []string
 	for i := range list.Items {
 		n := &list.Items[i]
 		_, ofPool := n.Labels[karpv1.NodePoolLabelKey]
 		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
-		if id := fromaws.InstanceID(n); id != "" && !ofPool && !control {
-			out = append(out, id)
+		switch id := fromaws.InstanceID(n); {
+		case id == "":
+		case control:
+			out.control = append(out.control, id)
+		case !ofPool:
+			out.workers = append(out.workers, id)
 		}
 	}
 	return out, nil
 }
 
+// keptGroups returns the names of the Auto Scaling groups that stay: a NodeGroup was made for each.
+func (t *Transition) keptGroups(ctx context.Context) (map[string]bool, error) {
+	var list v1alpha1.NodeGroupList
+	err := t.client.List(ctx, &list)
+	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil // the cluster does not have the kind
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list NodeGroups: %w", err)
+	}
+	kept := map[string]bool{}
+	for i := range list.Items {
+		kept[list.Items[i].Spec.AutoScalingGroupName] = true
+	}
+	return kept, nil
+}
+
 // findPools records the pools that the migration uses, which are those without nodes and those that `nodeless migrate
-// --apply` made, and the existing NodeClaims.
+// --apply` made, but not those of NodeGroups; and the existing NodeClaims.
 func (t *Transition) findPools(ctx context.Context, s *State) error {
 	var pools karpv1.NodePoolList
 	var claims karpv1.NodeClaimList
@@ -195,6 +228,9 @@ func (t *Transition) findPools(ctx context.Context, s *State) error {
 	s.Pools = nil
 	for i := range pools.Items {
 		p := &pools.Items[i]
+		if ref := p.Spec.Template.Spec.NodeClassRef; ref != nil && v1alpha1.IsNodeGroup(ref.Group, ref.Kind) {
+			continue
+		}
 		k := slices.IndexFunc(known, func(x Pool) bool { return x.Name == p.Name })
 		switch {
 		case k >= 0:

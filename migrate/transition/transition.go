@@ -15,7 +15,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"golang.org/x/sync/errgroup"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -86,6 +88,9 @@ type Transition struct {
 	groups     *groups
 }
 
+// Those of Karpenter register themselves.
+func init() { utilruntime.Must(v1alpha1.AddToScheme(scheme.Scheme)) }
+
 // New returns the transition of a cluster.
 func New(c Config) (*Transition, error) {
 	c.REST = rest.CopyConfig(c.REST)
@@ -147,7 +152,8 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 // observe checks that there is something to move, and somewhere to move it to.
 func (t *Transition) observe(ctx context.Context, s *State) error {
 	if len(s.Groups) == 0 {
-		return fmt.Errorf("no Auto Scaling group has nodes of the cluster or a tag kubernetes.io/cluster/%s", t.Cluster)
+		return fmt.Errorf("no Auto Scaling group, other than those of NodeGroups and the control plane, has nodes of "+
+			"the cluster or a tag kubernetes.io/cluster/%s", t.Cluster)
 	}
 	var pools karpv1.NodePoolList
 	if err := t.client.List(ctx, &pools); err != nil {
@@ -177,8 +183,16 @@ func (t *Transition) closeGroups(ctx context.Context, s *State) error {
 	if err := t.scaleAutoscaler(ctx, s, 0); err != nil {
 		return err
 	}
-	for _, g := range s.Groups {
-		if err := t.groups.suspend(ctx, &g, g.Suspend); err != nil {
+	for i := range s.Groups {
+		there, err := t.groups.existing(ctx, s.Groups[i:i+1])
+		if err != nil {
+			return err
+		}
+		if len(there) == 0 { // an interrupted Back has not created it again
+			continue
+		}
+		// Also what was suspended before: an interrupted Back may have resumed it.
+		if err := t.groups.suspend(ctx, &s.Groups[i], stopped); err != nil {
 			return err
 		}
 	}
@@ -252,11 +266,10 @@ func (t *Transition) emptyGroups(ctx context.Context, s *State) error {
 				nodes[i].Name, len(pods), pods[0].Namespace, pods[0].Name))
 		}
 	}
-	for _, g := range s.Groups {
-		if err := t.groups.resize(ctx, &g, 0, g.Max, 0); err != nil {
+	for i := range s.Groups {
+		if err := t.emptyGroup(ctx, &s.Groups[i]); err != nil {
 			return err
 		}
-		t.Say("%s: size 0", g.Title())
 	}
 	return t.poll(ctx, "instances of the groups", func() (string, error) {
 		left, err := t.groups.members(ctx, s.Groups)
@@ -265,6 +278,22 @@ func (t *Transition) emptyGroups(ctx context.Context, s *State) error {
 		}
 		return fmt.Sprintf("%d are left", len(left)), nil
 	})
+}
+
+// emptyGroup sets the size of a group to 0, if it exists: an interrupted Back may not have created it again.
+func (t *Transition) emptyGroup(ctx context.Context, g *Group) error {
+	there, err := t.groups.existing(ctx, []Group{*g})
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	if err := t.groups.unprotect(ctx, g); err != nil {
+		return err
+	}
+	if err := t.groups.resize(ctx, g, 0, g.Max, 0); err != nil {
+		return err
+	}
+	t.Say("%s: size 0", g.Title())
+	return nil
 }
 
 // removeGroups deletes the groups.

@@ -26,7 +26,8 @@ func scalingPage[T any](list []T, size *int32, token *string, key func(T) string
 
 // ungrouped lists the fields of groups that the region does not serve.
 var ungrouped = []string{
-	"AvailabilityZoneDistribution", "AvailabilityZoneImpairmentPolicy", "CapacityReservationSpecification",
+	"AvailabilityZoneDistribution", "AvailabilityZoneIds", "AvailabilityZoneImpairmentPolicy",
+	"CapacityReservationSpecification",
 	"InstanceId", "InstanceLifecyclePolicy", "InstanceMaintenancePolicy", "LoadBalancerNames", "PlacementGroup",
 	"TargetGroupARNs", "TrafficSources",
 }
@@ -36,11 +37,20 @@ func refuseFields(in any, names []string) error {
 	v := reflect.ValueOf(in).Elem()
 	for _, name := range names {
 		if f := v.FieldByName(name); f.IsValid() && !f.IsZero() && !reflect.Indirect(f).IsZero() {
-			return failure(400, "ValidationError", "The simulated region does not serve "+name+" of Auto Scaling groups: "+
-				"leave it out.")
+			return notServed(name, "")
 		}
 	}
 	return nil
+}
+
+// notServed refuses a field of groups; only is the value that is served, "" if there is none.
+func notServed(name, only string) error {
+	remedy := "leave it out."
+	if only != "" {
+		remedy = "leave it out, or set it to " + only + "."
+	}
+	return failure(400, "ValidationError",
+		"The simulated region does not serve "+name+" of Auto Scaling groups: "+remedy)
 }
 
 func createAutoScalingGroup(
@@ -109,7 +119,32 @@ func setGroup(s *region.GroupSettings, in *autoscaling.UpdateAutoScalingGroupInp
 	if subnets != nil {
 		s.Subnets = subnets
 	}
+	if err := setProtection(s, in); err != nil {
+		return err
+	}
 	return setLaunch(s, in)
+}
+
+// setProtection applies the deletion protection and the default warm-up, which -1 removes.
+func setProtection(s *region.GroupSettings, in *autoscaling.UpdateAutoScalingGroupInput) error {
+	const units = "units"
+	if kind := cmp.Or(aws.ToString(in.DesiredCapacityType), units); kind != units {
+		return notServed("DesiredCapacityType", units)
+	}
+	if p := in.DeletionProtection; p != "" && !slices.Contains(p.Values(), p) {
+		return failure(400, "ValidationError", fmt.Sprintf("DeletionProtection '%s' is not one of %v", p, p.Values()))
+	}
+	s.DeletionProtection = cmp.Or(string(in.DeletionProtection), s.DeletionProtection)
+	switch warmup := in.DefaultInstanceWarmup; {
+	case warmup == nil:
+	case *warmup < -1:
+		return failure(400, "ValidationError", "DefaultInstanceWarmup must be 0 or more, or -1 to remove it")
+	case *warmup == -1:
+		s.DefaultWarmup = nil
+	default:
+		s.DefaultWarmup = new(time.Duration(*warmup) * time.Second)
+	}
+	return nil
 }
 
 func setNumber(to *int, from *int32) {
@@ -224,6 +259,10 @@ func (c *call) groupOf(g region.AutoScalingGroup) types.AutoScalingGroup {
 			iamARN("role", "/aws-service-role/autoscaling.amazonaws.com/", "AWSServiceRoleForAutoScaling")),
 		Instances: []types.Instance{}, SuspendedProcesses: []types.SuspendedProcess{},
 		Tags: []types.TagDescription{},
+	}
+	out.DeletionProtection = types.DeletionProtection(g.DeletionProtection)
+	if g.DefaultWarmup != nil {
+		out.DefaultInstanceWarmup = seconds32(*g.DefaultWarmup)
 	}
 	if g.MaxLifetime > 0 {
 		out.MaxInstanceLifetime = seconds32(g.MaxLifetime)

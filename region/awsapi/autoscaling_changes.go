@@ -186,7 +186,14 @@ func startInstanceRefresh(
 	if err := refuseFields(p, unrefreshed); err != nil {
 		return nil, err
 	}
-	want := region.InstanceRefresh{MinHealthy: 90, MaxHealthy: 100, Skip: aws.ToBool(p.SkipMatching)}
+	const ignore = "Ignore" // what the region does
+	if b := p.ScaleInProtectedInstances; b != "" && b != ignore {
+		return nil, notServed("ScaleInProtectedInstances", ignore)
+	}
+	if b := p.StandbyInstances; b != "" && b != ignore {
+		return nil, notServed("StandbyInstances", ignore)
+	}
+	want := region.InstanceRefresh{MinHealthy: 90, MaxHealthy: 100, Warmup: -1, Skip: aws.ToBool(p.SkipMatching)}
 	setNumber(&want.MinHealthy, p.MinHealthyPercentage)
 	setNumber(&want.MaxHealthy, p.MaxHealthyPercentage)
 	setSeconds(&want.Warmup, p.InstanceWarmup)

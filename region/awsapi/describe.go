@@ -52,7 +52,11 @@ func (k kind[T]) choose(in any, all []T) ([]T, error) {
 		all = found
 	}
 	filters, _ := input.FieldByName("Filters").Interface().([]types.Filter)
-	return k.filter(append([]T{}, all...), filters)
+	found, err := k.filter(append([]T{}, all...), filters)
+	if dry, ok := input.FieldByName("DryRun").Interface().(*bool); ok && err == nil {
+		err = dryRun(dry)
+	}
+	return found, err
 }
 
 // named returns the resources with the given names, in that order, or a name that no resource has.

@@ -62,9 +62,7 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 	var out []types.Instance
 	for _, i := range list {
 		x := instanceOf(i)
-		for n, g := range x.SecurityGroups {
-			x.SecurityGroups[n].GroupName = new(groups[*g.GroupId])
-		}
+		x.SecurityGroups = groupIdentifiers(i.SecurityGroups, groups)
 		if i.InstanceProfile != "" { // only the name of a deleted profile is known
 			p := profiles[i.InstanceProfile]
 			x.IamInstanceProfile = &types.IamInstanceProfile{
@@ -72,7 +70,7 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 			}
 		}
 		if i.State != region.Terminated { // EC2 does not show the network of a terminated instance
-			connect(&x, i, interfaces[i.ID])
+			connect(&x, i, interfaces[i.ID], groups)
 		}
 		out = append(out, x)
 	}
@@ -89,7 +87,7 @@ func instanceOf(i region.Instance) types.Instance {
 			AvailabilityZone: &i.Zone, AvailabilityZoneId: &i.ZoneID, GroupName: new(""), Tenancy: types.TenancyDefault,
 		},
 		Monitoring: &types.Monitoring{State: types.MonitoringStateDisabled}, SourceDestCheck: new(true),
-		SecurityGroups: []types.GroupIdentifier{}, Architecture: types.ArchitectureValues(i.Architecture),
+		Architecture:   types.ArchitectureValues(i.Architecture),
 		RootDeviceType: types.DeviceTypeEbs, RootDeviceName: new(i.RootDevice()),
 		BlockDeviceMappings: []types.InstanceBlockDeviceMapping{}, VirtualizationType: types.VirtualizationTypeHvm,
 		SpotInstanceRequestId: optional(i.SpotRequestID), ClientToken: &i.ClientToken, Tags: tagsOf(i.Tags),
@@ -107,9 +105,6 @@ func instanceOf(i region.Instance) types.Instance {
 	if i.ReasonCode != "" {
 		x.StateReason = &types.StateReason{Code: &i.ReasonCode, Message: &i.ReasonMessage}
 	}
-	for _, g := range i.SecurityGroups {
-		x.SecurityGroups = append(x.SecurityGroups, types.GroupIdentifier{GroupId: &g})
-	}
 	if i.Monitoring {
 		x.Monitoring.State = types.MonitoringStateEnabled
 	}
@@ -120,8 +115,8 @@ func stateOf(s region.State) *types.InstanceState {
 	return &types.InstanceState{Code: new(int32(s.Code())), Name: types.InstanceStateName(s)}
 }
 
-// connect adds the network interfaces and the volumes of an instance.
-func connect(x *types.Instance, i region.Instance, own []region.NetworkInterface) {
+// connect adds the network interfaces and the volumes of an instance. groups are the names of security groups by ID.
+func connect(x *types.Instance, i region.Instance, own []region.NetworkInterface, groups map[string]string) {
 	ip := new(i.PrivateIP.String())
 	x.PrivateDnsName, x.SubnetId, x.VpcId, x.PrivateIpAddress = &i.PrivateDNS, &i.SubnetID, new(region.VPCID), ip
 	for _, d := range i.Devices {
@@ -133,7 +128,7 @@ func connect(x *types.Instance, i region.Instance, own []region.NetworkInterface
 		})
 	}
 	for _, e := range own {
-		x.NetworkInterfaces = append(x.NetworkInterfaces, instanceInterface(&e, i, x.SecurityGroups))
+		x.NetworkInterfaces = append(x.NetworkInterfaces, instanceInterface(&e, i, groups))
 	}
 }
 

@@ -48,6 +48,15 @@ func (c *call) groupNames() map[string]string {
 	return out
 }
 
+// groupIdentifiers returns security groups with their names.
+func groupIdentifiers(ids []string, names map[string]string) []types.GroupIdentifier {
+	out := []types.GroupIdentifier{}
+	for _, id := range ids {
+		out = append(out, types.GroupIdentifier{GroupId: &id, GroupName: new(names[id])})
+	}
+	return out
+}
+
 // zoneNames returns the zones of the subnets by subnet ID.
 func (c *call) zoneNames() map[string]string {
 	out := map[string]string{}
@@ -63,16 +72,13 @@ func interfaceOf(e *region.NetworkInterface, groups, zones map[string]string) ty
 		NetworkInterfaceId: &e.ID, SubnetId: &e.SubnetID, VpcId: new(region.VPCID), OwnerId: new(region.AccountID),
 		AvailabilityZone: &zone, Description: &e.Description, InterfaceType: types.NetworkInterfaceType(interfaceType(e)),
 		MacAddress: new(e.MAC()), PrivateIpAddress: new(e.PrivateIP.String()), RequesterManaged: new(false),
-		SourceDestCheck: new(true), Groups: []types.GroupIdentifier{}, TagSet: tagsOf(e.Tags),
+		SourceDestCheck: new(true), Groups: groupIdentifiers(e.SecurityGroups, groups), TagSet: tagsOf(e.Tags),
 		Ipv4Prefixes: prefixesOf(e.Prefixes),
 	}
 	for n, ip := range append([]netip.Addr{e.PrivateIP}, e.Addresses...) {
 		x.PrivateIpAddresses = append(x.PrivateIpAddresses, types.NetworkInterfacePrivateIpAddress{
 			PrivateIpAddress: new(ip.String()), Primary: new(n == 0),
 		})
-	}
-	for _, g := range e.SecurityGroups {
-		x.Groups = append(x.Groups, types.GroupIdentifier{GroupId: &g, GroupName: new(groups[g])})
 	}
 	if e.InUse() {
 		status = types.NetworkInterfaceStatusInUse
@@ -99,13 +105,13 @@ func prefixesOf(list []netip.Prefix) []types.Ipv4PrefixSpecification {
 // instanceInterface converts an interface to the type of an instance's interface. The primary address of the primary
 // interface is the instance's.
 func instanceInterface(
-	e *region.NetworkInterface, i region.Instance, groups []types.GroupIdentifier,
+	e *region.NetworkInterface, i region.Instance, groups map[string]string,
 ) types.InstanceNetworkInterface {
 	x := types.InstanceNetworkInterface{
 		NetworkInterfaceId: &e.ID, SubnetId: &e.SubnetID, VpcId: new(region.VPCID), OwnerId: new(region.AccountID),
 		Status: types.NetworkInterfaceStatusInUse, InterfaceType: new(interfaceType(e)), Description: &e.Description,
 		MacAddress: new(e.MAC()), PrivateIpAddress: new(e.PrivateIP.String()), SourceDestCheck: new(true),
-		Groups: groups,
+		Groups: groupIdentifiers(e.SecurityGroups, groups),
 		Attachment: &types.InstanceNetworkInterfaceAttachment{
 			AttachmentId: &e.AttachmentID, Status: types.AttachmentStatusAttached, AttachTime: &e.AttachedAt,
 			DeleteOnTermination: new(!e.Keep), DeviceIndex: new(int32(e.DeviceIndex)), NetworkCardIndex: new(int32(0)),

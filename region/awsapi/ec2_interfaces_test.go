@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -133,4 +134,75 @@ func TestASubnetOfOnesOwn(t *testing.T) {
 	must[*ec2.DeleteSubnetOutput](t)(b.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: made.SubnetId}))
 	_, err = b.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: made.SubnetId})
 	wantCode(t, err, "InvalidSubnetID.NotFound")
+}
+
+func TestADryRunChangesNoSubnet(t *testing.T) {
+	b := newBuyer(t)
+	vpc := b.region.Subnets()[0].VPC
+	made := must[*ec2.CreateSubnetOutput](t)(b.CreateSubnet(t.Context(),
+		&ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.200.0.0/24")})).Subnet
+	before := len(b.region.Subnets())
+	_, err := b.CreateSubnet(t.Context(),
+		&ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.201.0.0/24"), DryRun: aws.Bool(true)})
+	wantCode(t, err, "DryRunOperation")
+	_, err = b.DeleteSubnet(t.Context(), &ec2.DeleteSubnetInput{SubnetId: made.SubnetId, DryRun: aws.Bool(true)})
+	wantCode(t, err, "DryRunOperation")
+	if after := len(b.region.Subnets()); after != before {
+		t.Errorf("%d subnets after dry runs, %d before", after, before)
+	}
+	_, err = b.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{DryRun: aws.Bool(true)})
+	wantCode(t, err, "DryRunOperation")
+}
+
+func TestTheGroupsOfAnInterfaceAreItsOwn(t *testing.T) {
+	b := newBuyer(t)
+	id := b.buy(t, b.fleet("claim-1", "m5.large"))
+	i := b.claimed(t, "claim-1")
+	other := b.region.SecurityGroups()[1]
+	second := must[*ec2.CreateNetworkInterfaceOutput](t)(b.CreateNetworkInterface(t.Context(),
+		&ec2.CreateNetworkInterfaceInput{SubnetId: i.SubnetId, Groups: []string{other.ID}})).NetworkInterface
+	must[*ec2.AttachNetworkInterfaceOutput](t)(b.AttachNetworkInterface(t.Context(), &ec2.AttachNetworkInterfaceInput{
+		NetworkInterfaceId: second.NetworkInterfaceId, InstanceId: &id, DeviceIndex: aws.Int32(1),
+	}))
+	want := func(instance, first, second string) {
+		t.Helper()
+		i := b.claimed(t, "claim-1")
+		e := i.NetworkInterfaces
+		got := [][]ec2types.GroupIdentifier{i.SecurityGroups, e[0].Groups, e[1].Groups}
+		for n, want := range []string{instance, first, second} {
+			if len(got[n]) != 1 || *got[n][0].GroupId != want || *got[n][0].GroupName == "" {
+				t.Errorf("groups %d: %+v, want %s", n, got[n], want)
+			}
+		}
+	}
+	own := *i.SecurityGroups[0].GroupId
+	want(own, own, other.ID)
+	set := func(eni *string, groups ...string) error {
+		_, err := b.ModifyNetworkInterfaceAttribute(t.Context(),
+			&ec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: eni, Groups: groups})
+		return err
+	}
+	first := i.NetworkInterfaces[0].NetworkInterfaceId
+	wantCode(t, set(first, "sg-x"), "InvalidGroup.NotFound")
+	want(own, own, other.ID)
+	if err := errors.Join(set(first, other.ID), set(second.NetworkInterfaceId, own)); err != nil {
+		t.Fatal(err)
+	}
+	want(other.ID, other.ID, own)
+}
+
+func TestATemplateTagsInterfaces(t *testing.T) {
+	b := newBuyer(t)
+	b.buy(t, b.withTemplate(t, ec2types.RequestLaunchTemplateData{
+		TagSpecifications: []ec2types.LaunchTemplateTagSpecificationRequest{
+			{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: tags("team", "web")},
+		},
+	}))
+	found := must[*ec2.DescribeNetworkInterfacesOutput](t)(b.DescribeNetworkInterfaces(t.Context(),
+		&ec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{
+			{Name: aws.String("tag:team"), Values: []string{"web"}},
+		}}))
+	if len(found.NetworkInterfaces) != 1 || *found.NetworkInterfaces[0].Attachment.DeviceIndex != 0 {
+		t.Errorf("by the tag: %+v", found.NetworkInterfaces)
+	}
 }

@@ -49,6 +49,9 @@ func createSubnet(c *call, in *ec2.CreateSubnetInput) (*ec2.CreateSubnetOutput, 
 		return nil, failure(400, "InvalidParameterValue",
 			"Value ("+*in.CidrBlock+") for parameter cidrBlock is invalid. This is not a valid CIDR block.")
 	}
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
 	s, err := c.region.CreateSubnet(region.SubnetRequest{
 		Zone: cmp.Or(aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId)), CIDR: cidr,
 		Tags: tagsFor(types.ResourceTypeSubnet, in.TagSpecifications),
@@ -60,6 +63,9 @@ func createSubnet(c *call, in *ec2.CreateSubnetInput) (*ec2.CreateSubnetOutput, 
 }
 
 func deleteSubnet(c *call, in *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, error) {
+	if err := dryRun(in.DryRun); err != nil {
+		return nil, err
+	}
 	return &ec2.DeleteSubnetOutput{}, c.region.DeleteSubnet(*in.SubnetId)
 }
 
@@ -70,10 +76,11 @@ var vpcs = kind[types.Vpc]{
 }
 
 // describeVpcs returns the only VPC.
-func describeVpcs(_ *call, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
+func describeVpcs(c *call, in *ec2.DescribeVpcsInput) (*ec2.DescribeVpcsOutput, error) {
 	found, next, err := vpcs.answer(in, []types.Vpc{{
 		VpcId: new(region.VPCID), OwnerId: new(region.AccountID), State: types.VpcStateAvailable,
-		CidrBlock: new(region.VPCCIDR), InstanceTenancy: types.TenancyDefault, IsDefault: new(false), Tags: []types.Tag{},
+		CidrBlock: new(region.VPCCIDR), InstanceTenancy: types.TenancyDefault, IsDefault: new(false),
+		Tags: tagsOf(c.region.VPCTags()),
 	}})
 	return &ec2.DescribeVpcsOutput{Vpcs: found, NextToken: next}, err
 }

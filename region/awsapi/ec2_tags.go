@@ -54,8 +54,13 @@ func allTags(r *region.Region) []types.TagDescription {
 	for _, t := range r.LaunchTemplates() {
 		add(types.ResourceTypeLaunchTemplate, t.ID, t.Tags)
 	}
+	add(types.ResourceTypeVpc, region.VPCID, r.VPCTags())
 	for _, s := range r.Subnets() {
 		add(types.ResourceTypeSubnet, s.ID, s.Tags)
+		reservations, _ := r.SubnetCIDRReservations(s.ID) // none of a subnet that was deleted just now
+		for _, q := range reservations {
+			add(types.ResourceTypeSubnetCidrReservation, q.ID, q.Tags)
+		}
 	}
 	for _, e := range r.NetworkInterfaces() {
 		add(types.ResourceTypeNetworkInterface, e.ID, e.Tags)

@@ -136,6 +136,9 @@ func networkOf(t *catalog.Type) *types.NetworkInfo {
 		Ipv6Supported: new(true), EnaSupport: types.EnaSupportRequired, EfaSupported: new(false),
 		EncryptionInTransitSupported: new(catalog.EncryptsInTransit(t)),
 	}
+	if t.NetworkBaseMbps > 0 {
+		x.NetworkCards[0].BaselineBandwidthInGbps = new(float64(t.NetworkBaseMbps) / 1000)
+	}
 	if t.Hypervisor == "xen" {
 		x.EnaSupport = types.EnaSupportSupported
 	}

@@ -28,7 +28,7 @@ func (f *frame) foot() {
 	case f.a.said != "":
 		about, tone = f.say(f.a.said), plain
 	case len(f.t.Notes) > 0:
-		about, tone = "! "+f.say(strings.Join(f.t.Notes, " · ")), bad
+		about, tone = f.note(), bad
 	default:
 		about = f.say(about)
 	}
@@ -36,6 +36,16 @@ func (f *frame) foot() {
 	f.WriteByte('\n')
 	keys := f.say("enter open · d describe · y YAML · l logs · : go to · / filter · ? help · q quit")
 	f.cell(keys, f.a.width, false, dim)
+}
+
+// note returns one of the notes: a line has no room for all, so they take turns.
+func (f *frame) note() string {
+	notes := f.t.Notes
+	i, mark := int(f.s.now.Unix()/4)%len(notes), "! "
+	if len(notes) > 1 {
+		mark = fmt.Sprintf("! %d of %d: ", i+1, len(notes))
+	}
+	return mark + f.say(notes[i])
 }
 
 // helpText writes the keys and what is shown.

@@ -275,6 +275,27 @@ func TestEveryPriceIsSaid(t *testing.T) {
 	}
 }
 
+// A line has no room for all that viewers should know: one note follows the other.
+func TestNotesTakeTurns(t *testing.T) {
+	m := shop(t)
+	notes := []string{"you may not list events", "you may not list nodeclaims", "you may not list nodepools", "you may not list pods"}
+	for _, note := range notes {
+		m.Note(note, note+": the tables lack what depends on them, and so do the sums")
+	}
+	a, now := app(t, m, 80, 24, false), viewtest.Now
+	a.o.Now = func() time.Time { return now }
+	said := ""
+	for range 20 {
+		said += a.Frame()
+		now = now.Add(time.Second)
+	}
+	for _, note := range notes {
+		if !strings.Contains(said, "of 4: "+note) {
+			t.Errorf("within 20 s nothing says %q", note)
+		}
+	}
+}
+
 // In Korean the frames fit the same space; names, statuses and column titles stay as in kubectl and the API.
 func TestFramesInKorean(t *testing.T) {
 	for name, keys := range map[string][]string{

@@ -209,8 +209,9 @@ func (f *fleet) read(m *member) <-chan struct{} {
 		defer f.mu.Unlock()
 		if m.problem = err; err == nil {
 			m.known = true
-		} else {
-			m.reading = nil
+		}
+		if err != nil || m.server.o.Fill != nil && !m.server.full.Load() {
+			m.reading = nil // the next who asks waits again
 		}
 		close(done)
 	}()

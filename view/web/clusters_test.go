@@ -120,6 +120,32 @@ func TestASlowClusterHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// A cluster that was not read in time is complete once its lists have come, though nobody opened its page.
+func TestASlowClusterIsReadInTheEnd(t *testing.T) {
+	s := open(t, 2, 1)
+	s.o.Clusters, s.life = fleetOfStory(), t.Context()
+	m, _ := viewtest.Cluster(7, 1)
+	waits := 0
+	s.o.Clusters.Open = func(string) (Options, error) {
+		return Options{Model: m, Fill: func(context.Context) (func(context.Context) error, error) {
+			return func(context.Context) error {
+				if waits++; waits == 1 {
+					return errors.New("pods: the list takes long")
+				}
+				return nil
+			}, nil
+		}}, nil
+	}
+	s.o.Clusters.Names = []string{"slow", "story"}
+	if _, text := s.get("/api/clusters/sums"); !strings.Contains(text, "the list takes long") {
+		t.Errorf("while its lists come: %s", text)
+	}
+	if _, text := s.get("/api/clusters/sums"); strings.Contains(text, "the list takes long") ||
+		!strings.Contains(text, `"nodes":7`) {
+		t.Errorf("after they came: %s", text)
+	}
+}
+
 // slowly returns a page whose cluster is read once the channel is closed.
 func slowly(answered <-chan struct{}) Options {
 	m, _ := viewtest.Cluster(7, 1)

@@ -22,6 +22,7 @@ type costItem struct {
 	Name      string  `json:"name,omitempty"`
 	Pods      int     `json:"pods"`
 	Price     int64   `json:"price"`
+	Unpriced  int     `json:"unpriced,omitempty"` // of its pods, those on nodes of unknown price
 	Requests  []int64 `json:"requests"`
 }
 
@@ -43,7 +44,7 @@ func (a costs) answer(r *http.Request) (any, error) {
 	}
 	for _, c := range all[:min(len(all), mostCosts)] {
 		out.Costs = append(out.Costs, costItem{
-			view.Escape(c.Of.Kind), view.Escape(c.Of.Namespace), view.Escape(c.Of.Name), c.Pods, c.Price,
+			view.Escape(c.Of.Kind), view.Escape(c.Of.Namespace), view.Escape(c.Of.Name), c.Pods, c.Price, c.Unpriced,
 			c.Requests[:len(a.model.Resources())],
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"unique"
 
@@ -44,6 +45,26 @@ func TestCostsAreDividedByNamespaceOrWorkload(t *testing.T) {
 	node := ask[map[string][]partItem](s, "/api/parts?by=namespace")[viewtest.NodeName(0)]
 	if len(node) != 3 || node[0].Of != "lab" || !slices.Equal(node[1].Pods, []int{1, 2, 3, 4}) || node[2].Of != "" {
 		t.Errorf("a node is divided into %+v", node)
+	}
+}
+
+// What is not known is not called free.
+func TestUnknownPricesAreNotZero(t *testing.T) {
+	s := open(t, 2, 1)
+	s.o.Prices = "list prices of a day"
+	s.model.SetNode(&view.Node{Name: "metal-1", Created: viewtest.Now})
+	s.model.SetPod(&view.Pod{
+		UID: "on-metal", Namespace: "metal", Name: "db", Node: "metal-1", Requests: view.Amounts{100, viewtest.Gi},
+	})
+	costs := ask[costList](s, "/api/costs?by=namespace").Costs
+	if i := slices.IndexFunc(costs, func(c costItem) bool { return c.Namespace == "metal" }); i < 0 ||
+		costs[i].Unpriced != 1 || costs[i].Price != 0 {
+		t.Errorf("%+v; want one pod of unknown cost", costs)
+	}
+	_, text := s.get("/lite")
+	if !strings.Contains(text, "a month</strong>, 1 without a price") || !strings.Contains(text, "<td>unknown<td>") ||
+		strings.Contains(text, "<td>-<td>") {
+		t.Errorf("the page without scripts says\n%s", text)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +83,7 @@ func (h *history) ahead(now time.Time) bool {
 	return h.last().at.Sub(now) > mostAhead
 }
 
-// add appends a frame with the changes to nodes. Its time is never before that of the frame before it.
+// add appends a frame with the changes to nodes, if there are any. Its time is never before that of the last one.
 func (h *history) add(c *view.Changes, at time.Time) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,6 +113,9 @@ func (h *history) add(c *view.Changes, at time.Time) error {
 	}
 	for _, id := range c.Gone {
 		delete(h.now, id)
+	}
+	if len(f.set)+len(f.gone) == 0 && len(h.frames) > 0 && reflect.DeepEqual(f.totals, h.last().totals) {
+		return nil // as when a kubelet says that all is as it was
 	}
 	h.frames = append(h.frames, f)
 	h.bytes += f.bytes
@@ -180,6 +184,9 @@ func (h *history) at(t time.Time) (frame, map[uint64]*record) {
 		}
 		return -1
 	})
+	if n == 0 && h.from.at.IsZero() && len(h.frames) > 0 {
+		n = 1 // there is nothing before the first frame
+	}
 	if n == len(h.frames) {
 		return *h.last(), h.now
 	}

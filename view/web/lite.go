@@ -59,9 +59,12 @@ type litePageOf struct {
 func (p *litePageOf) addTotals(context string, priced bool) {
 	t := p.Totals()
 	p.add("<h1>%v</h1>\n<p>%v nodes, %v launching, %v not ready, %v being removed · %v pods running, %v pending", context,
-		t.Nodes, t.OnTheirWay, t.NotReady, t.Going, t.Running, t.Waiting)
+		t.Nodes, t.OnTheirWay, max(0, t.NotReady-t.OnTheirWay), t.Going, t.Running, t.Waiting)
 	if priced {
 		p.add(" · <strong>%v an hour, %v a month</strong>", view.PerHour(t.Price), view.PerMonth(t.Price))
+		if t.Unpriced > 0 {
+			p.add(", %v without a price", t.Unpriced)
+		}
 	}
 	p.add(`</p>
 <p>As of %v UTC. <a href="./">Graphical page</a> · <a href="lite/decisions">Decisions</a> ·
@@ -106,7 +109,7 @@ func (p *litePageOf) addPools() {
 		case pool.Ready:
 			state = "ready"
 		}
-		p.row(cmp.Or(pool.Name, "(no pool)"), append(cells, priceOf(pool.Price), state)...)
+		p.row(cmp.Or(pool.Name, "(no pool)"), append(cells, priceOf(pool.Price, pool.Unpriced == 0), state)...)
 	}
 	p.endTable()
 }
@@ -143,15 +146,16 @@ func (p *litePageOf) addNodes(from int) {
 		for r := range p.resources {
 			cells = append(cells, view.Percent(view.Share(n.Requests[r], n.Allocatable[r])))
 		}
-		p.row(n.Name, append(cells, n.Pods, priceOf(n.Price), view.Age(p.now, n.Created), n.Status,
+		p.row(n.Name, append(cells, n.Pods, priceOf(n.Price, false), view.Age(p.now, n.Created), n.Status,
 			strings.Join(n.Why, "; "))...)
 	}
 	p.endTable()
 }
 
-func priceOf(micros int64) string {
-	if micros == 0 {
-		return "-"
+// priceOf formats a price that is unknown if it is 0, unless that is what nothing costs.
+func priceOf(micros int64, known bool) string {
+	if micros == 0 && !known {
+		return "unknown"
 	}
 	return view.PerHour(micros)
 }

@@ -275,15 +275,36 @@ func TestHistoryForgetsTheOldestAndStaysTrue(t *testing.T) {
 		t.Errorf("frames that were forgotten are given")
 	}
 	s.history.bounds.bytes = 1
-	s.step(func() { s.model.SetNode(viewtest.Node(0)) })
+	s.step(func() {
+		n := *viewtest.Node(0)
+		n.Cordoned = true
+		s.model.SetNode(&n)
+	})
 	if n := len(s.history.frames); n != 1 {
 		t.Errorf("%d frames are kept where there is no room for two", n)
+	}
+}
+
+// A frame in which nothing changed would push out one in which something did: kubelets write their Nodes' status every
+// few minutes.
+func TestHistoryKeepsOnlyChanges(t *testing.T) {
+	s := open(t, 3, 1)
+	for range 5 {
+		s.step(func() { s.model.SetNode(viewtest.Node(0)) })
+	}
+	if n := len(s.history.frames); n != 1 {
+		t.Errorf("%d frames of one state", n)
 	}
 }
 
 func TestAMomentOfThePastIsAsItWas(t *testing.T) {
 	s := open(t, 3, 1)
 	s.step(func() {})
+	var first message
+	if status, text := s.get("/api/at?t=1"); status != http.StatusOK || json.Unmarshal([]byte(text), &first) != nil ||
+		len(first.Set) != 3 || first.At <= 0 {
+		t.Errorf("before the first frame: %s", text)
+	}
 	before := s.clock.Now()
 	s.step(func() { s.model.DeleteNode(viewtest.NodeName(0)); s.model.DeleteClaim(viewtest.Claim(0).Name) })
 	var then, now message

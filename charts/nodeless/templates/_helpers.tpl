@@ -99,6 +99,8 @@ subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 {{- end }}
 {{- range $key, $name := include "nodeless.variables" . | fromYaml }}
 {{- $value := index $root.Values.settings $key }}
+{{- /* Numbers of a values file are float64, which toString writes as 1e+06. */}}
+{{- if and (kindIs "float64" $value) (eq $value (floor $value)) }}{{ $value = int64 $value }}{{ end }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) }}
 - {name: {{ $name }}, value: {{ tpl (toString $value) $root | quote }}}
 {{- end }}

@@ -14,7 +14,7 @@ import (
 )
 
 // The built-in catalogue equals what the provider reads over the wire: the same types, labels, capacity, zones and
-// on-demand prices. Spot prices change, and the simulated EC2 does not report a type's bandwidth.
+// on-demand prices. Spot prices change.
 func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 	p := newPlace(t)
 	provider := p.connect(t)
@@ -37,7 +37,7 @@ func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 			t.Errorf("EC2 says %s %v %v %v, the catalogue %s %v %v %v", a.Name, a.Capacity, a.Allocatable, a.AttachLimits,
 				b.Name, b.Capacity, b.Allocatable, b.AttachLimits)
 		}
-		if x, y := labels(a), labels(b); x != y {
+		if x, y := a.Requirements.String(), b.Requirements.String(); x != y {
 			t.Errorf("%s: EC2 says %s\nthe catalogue %s", a.Name, x, y)
 		}
 		if !slices.EqualFunc(a.Offerings, b.Offerings, func(x, y model.Offering) bool {
@@ -50,11 +50,6 @@ func TestTheBuiltInCatalogueIsWhatEC2Says(t *testing.T) {
 			return
 		}
 	}
-}
-
-func labels(it *model.InstanceType) string {
-	return slices.DeleteFunc(slices.Clone(it.Requirements),
-		func(r model.Requirement) bool { return r.Key == ec2v1.LabelInstanceNetworkBandwidth }).String()
 }
 
 // An unresolved class may use every zone; an invalid one offers nothing.

@@ -79,13 +79,20 @@ func oneOf(words ...string) completer {
 	}
 }
 
-// completeOutput completes the formats that the help of -o lists. No space follows "=", since a value must.
+// completeOutput completes the formats that the help of -o lists, or the name of a folder if it lists none. No space
+// follows "=", since a value must.
 func completeOutput(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	listed := strings.FieldsFunc(cmd.Flags().Lookup("output").Usage,
-		func(r rune) bool { return strings.ContainsRune(" ,;:()…", r) })
-	known := []string{"text", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", "go-template="}
-	known = slices.DeleteFunc(known,
-		func(k string) bool { return !slices.Contains(listed, k) || !strings.HasPrefix(k, word) })
+	usage, _, _ := strings.Cut(cmd.Flags().Lookup("output").Usage, ";") // what follows is about no -o
+	listed := strings.FieldsFunc(usage, func(r rune) bool { return strings.ContainsRune(" ,:()…", r) })
+	known := []string{
+		"text", "wide", "json", "yaml", "name", "jsonpath=", "custom-columns=", "go-template=", "cloudformation",
+		"terraform",
+	}
+	known = slices.DeleteFunc(known, func(k string) bool { return !slices.Contains(listed, k) })
+	if len(known) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	known = slices.DeleteFunc(known, func(k string) bool { return !strings.HasPrefix(k, word) })
 	if len(known) == 1 && strings.HasSuffix(known[0], "=") {
 		return known, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}

@@ -65,7 +65,8 @@ overwritten.`,
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args)
 		},
 	}
-	o.cluster.AddTarget(c.Flags())
+	o.cluster.AddCluster(c.Flags())
+	o.cluster.AddNamespace(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json, yaml, "+output.Forms+"; by default a table")
 	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "after listing, print new decisions until Ctrl-C")
 	c.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no column titles")

@@ -85,6 +85,7 @@ with other policy flags than the defaults, pass them here, too.`,
 
 func (o *planOptions) addFlags(f *pflag.FlagSet) {
 	o.cluster.Add(f)
+	o.cluster.AddNamespace(f)
 	o.cluster.AddFrom(f)
 	o.policy.Add(f)
 	f.StringArrayVarP(&o.files, "filename", "f", nil, "file or folder of changed manifests, - for stdin; may be repeated")

@@ -43,7 +43,7 @@ printed with the sum, which errs on the low side.`,
 			return o.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	o.cluster.AddTarget(c.Flags())
+	o.cluster.AddCluster(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, json, yaml, "+output.Forms+"; by default the sums")
 	c.Flags().DurationVar(&o.horizon, "horizon", record.DefaultHorizon,
 		"for how long a removed node counts at most")

@@ -78,6 +78,7 @@ On a terminal the answer is in Korean where LC_ALL, LC_MESSAGES or LANG says so
 		RunE: func(cmd *cobra.Command, args []string) error { return o.answer(cmd, args) },
 	}
 	o.cluster.Add(c.Flags())
+	o.cluster.AddNamespace(c.Flags())
 	o.cluster.AddFrom(c.Flags())
 	o.policy.Add(c.Flags())
 	c.Flags().StringVarP(&o.output, "output", "o", "text", "text, json, yaml, "+output.Forms)

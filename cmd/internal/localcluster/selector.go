@@ -43,12 +43,9 @@ func (p *Selector) Add(f *pflag.FlagSet) {
 	f.StringVar(&p.DataDir, "data-dir", "", DataDirUsage)
 }
 
-// Given reports whether the command line itself, rather than the environment, says which cluster.
-func (p *Selector) Given() bool {
-	if p.Set == nil {
-		return p.Name != "" || p.DataDir != ""
-	}
-	return program.OnCommandLine(p.Set, "name") || program.OnCommandLine(p.Set, "data-dir")
+// Named reports whether the command line or the environment says which cluster.
+func (p *Selector) Named() bool {
+	return p.Name != "" || p.DataDir != "" || p.Set != nil && program.Placed(p.Set)
 }
 
 // validName matches names that are valid in those of contexts and folders.

@@ -45,6 +45,7 @@ func TestStepsThatAClusterRefusesHaveARemedy(t *testing.T) {
 		{reset, "cluster https://c cannot be reached; does it run"},
 		{apierrors.NewUnauthorized("expired"), "cluster https://c does not accept the credentials"},
 		{forbidden, "--verb=get,list --resource=configmaps,nodes,pods,"},
+		{forbidden, ",nodegroups.nodeless.sh &&"},
 	} {
 		if err := explained("https://c", allowStatus, c.err); !errors.Is(err, c.err) ||
 			!strings.Contains(err.Error(), c.want) {

@@ -136,7 +136,7 @@ const (
 	allowSteps  = allowStatus + ",create,update,patch,delete"
 
 	stepResources = "configmaps,nodes,pods,pods/eviction,deployments.apps,daemonsets.apps,nodepools.karpenter.sh," +
-		"nodeclaims.karpenter.sh"
+		"nodeclaims.karpenter.sh,nodegroups.nodeless.sh"
 )
 
 // explained adds a remedy if the cluster does not answer or refuses. Errors of AWS have one already.

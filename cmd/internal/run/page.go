@@ -38,10 +38,9 @@ func (s *settings) runWithPage(ctx context.Context, awsCfg awssdk.Config, o cont
 	t.Options.Catalog = func(ctx context.Context, classes func(cloud.ClassRef) *ec2v1.EC2NodeClass,
 		version string,
 	) (capture.Catalog, error) {
-		return aws.New(ctx, aws.Options{
-			AWS: awsCfg, ClusterName: s.clusterName, KubernetesVersion: version,
-			Classes: classes, IsolatedVPC: s.isolatedVPC,
-		})
+		prices := s.catalogOptions(awsCfg)
+		prices.KubernetesVersion, prices.Classes, prices.IgnoreReservations = version, classes, !o.Gates.ReservedCapacity
+		return aws.New(ctx, prices)
 	}
 	p.Cluster, o.OnDecision = t, p.Controller.Decided
 	group, ctx := errgroup.WithContext(ctx)

@@ -136,6 +136,14 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 	return s.runWithPage(ctx, awsCfg, o)
 }
 
+// catalogOptions returns the options of the cloud provider that decide what instances offer and cost.
+func (s *settings) catalogOptions(awsCfg awssdk.Config) aws.Options {
+	return aws.Options{
+		AWS: awsCfg, ClusterName: s.clusterName, VMMemoryOverheadPercent: &s.vmMemoryOverhead,
+		ReservedENIs: s.reservedENIs, IsolatedVPC: s.isolatedVPC,
+	}
+}
+
 // provider returns the options of the cloud provider. It asks EKS how instances reach the cluster where EKS knows
 // better.
 func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest.Config) (aws.Options, error) {
@@ -143,11 +151,8 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 	if err != nil {
 		return aws.Options{}, err
 	}
-	o := aws.Options{
-		AWS: awsCfg, ClusterName: s.clusterName, ClusterEndpoint: s.clusterEndpoint, ClusterCA: ca,
-		InterruptionQueue: s.interruptionQueue, VMMemoryOverheadPercent: &s.vmMemoryOverhead, ReservedENIs: s.reservedENIs,
-		IsolatedVPC: s.isolatedVPC,
-	}
+	o := s.catalogOptions(awsCfg)
+	o.ClusterEndpoint, o.ClusterCA, o.InterruptionQueue = s.clusterEndpoint, ca, s.interruptionQueue
 	if o.ClusterCA == nil { // before asking EKS: hashes of node classes cover these, as Karpenter reads them
 		if o.ClusterCA, err = target.Authorities(cfg); err != nil {
 			return o, err

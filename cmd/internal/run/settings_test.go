@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/spf13/pflag"
 
 	"github.com/nodeless/nodeless/controller"
@@ -161,6 +162,18 @@ func TestSettingsReachTheController(t *testing.T) {
 	}
 	if _, o, _ = parsed("--disable-leader-election"); o.LeaderElection {
 		t.Error("leader election is on although it was disabled")
+	}
+}
+
+// The page of the controller forecasts with the capacities that the controller launches with.
+func TestThePageHasTheControllersCatalogue(t *testing.T) {
+	s, _, err := parsed("--reserved-enis", "1", "--vm-memory-overhead-percent", "0.1", "--isolated-vpc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.catalogOptions(awssdk.Config{})
+	if o.ReservedENIs != 1 || *o.VMMemoryOverheadPercent != 0.1 || !o.IsolatedVPC || o.ClusterName != "prod" {
+		t.Errorf("got %+v", o)
 	}
 }
 

@@ -104,6 +104,9 @@ func (o *simulateOptions) valid() error {
 	if o.check && (o.compare || o.output != "") {
 		return fmt.Errorf("--check prints differences only: leave out --compare and -o")
 	}
+	if o.compare && o.output == "wide" {
+		return fmt.Errorf("--compare prints no plan: leave out -o wide, or print both plans with -o json or yaml")
+	}
 	if o.compare && o.solver != "" {
 		return fmt.Errorf("--compare decides with both solvers: leave out --solver")
 	}

@@ -34,26 +34,27 @@ type Flags struct {
 	Scheduler translate.SchedulerConfig // of its kube-scheduler, if a flag gives it
 }
 
-// Add declares the flags of a command that reads a cluster.
+// KubeconfigUsage is the usage of --kubeconfig.
+const KubeconfigUsage = `kubeconfig file (default: $KUBECONFIG, else the cluster of "nodeless up" if it runs, else ` +
+	"~/.kube/config)"
+
+// Add declares the flags of a command that reads a cluster and its prices.
 func (c *Flags) Add(f *pflag.FlagSet) {
-	c.AddTarget(f)
+	c.AddCluster(f)
 	f.StringVar(&c.region, "region", "", "AWS region of the built-in prices (default: that of the cluster's zones)")
 	f.StringVar(&c.Prices, "prices", "",
 		"source of prices: built-in, or aws to ask AWS with your credentials (default: the simulated region "+
 			`of "nodeless up", else built-in)`)
 }
 
-// AddTarget adds the flags of commands that need no prices.
-func (c *Flags) AddTarget(f *pflag.FlagSet) {
-	c.AddCluster(f)
+// AddNamespace adds -n, for commands about objects that have a namespace.
+func (c *Flags) AddNamespace(f *pflag.FlagSet) {
 	f.StringVarP(&c.Namespace, "namespace", "n", "", "namespace (default: the context's)")
 }
 
-// AddCluster adds the flags that select a cluster, for commands about all of it.
+// AddCluster adds the flags that select a cluster, for commands that need no prices.
 func (c *Flags) AddCluster(f *pflag.FlagSet) {
-	f.StringVar(&c.Kubeconfig, "kubeconfig", "",
-		`kubeconfig file (default: the cluster of "nodeless up" if it runs, else $KUBECONFIG or `+
-			"~/.kube/config)")
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", KubeconfigUsage)
 	f.StringVar(&c.Context, "context", "", "context of the kubeconfig")
 	f.StringVar(&c.As, "as", "", "user to impersonate")
 	c.Selector.Add(f)
@@ -80,7 +81,8 @@ type Cluster struct {
 	dir     string                // the session's data directory
 }
 
-// Find finds the cluster: the named one, else that of a running `nodeless up`, else that of the kubeconfig.
+// Find finds the cluster: the named one, else that of $KUBECONFIG, else that of a running `nodeless up`, else that of
+// the usual kubeconfig.
 func (c *Flags) Find() (*Cluster, error) {
 	if c.Prices != "" && c.Prices != "aws" && c.Prices != "built-in" {
 		return nil, fmt.Errorf("--prices %q: use aws or built-in", c.Prices)
@@ -149,7 +151,8 @@ func ServerClock(cfg *rest.Config) *clock.Server {
 }
 
 // Choose reads the named kubeconfig, or that of the named cluster of "nodeless up". If neither is named, it reads
-// that of "nodeless up" if it runs, and returns its session and folder, too; else the usual kubeconfig.
+// $KUBECONFIG, else that of "nodeless up" if it runs, else the usual kubeconfig. Of "nodeless up" it returns the
+// session and the folder, too.
 func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.ConfigOverrides) (clientcmd.ClientConfig,
 	*localcluster.Session, string, error,
 ) {
@@ -166,7 +169,7 @@ func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.C
 		return nil, nil, "", err
 	}
 	own := os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	if own != "" && own != localcluster.ToolsKubeconfig(dir) && !at.Given() { // `nodeless env` sets it to ours
+	if own != "" && own != localcluster.ToolsKubeconfig(dir) && !at.Named() { // `nodeless env` sets it to ours
 		return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil, "", nil
 	}
 	var running *localcluster.Session
@@ -175,7 +178,7 @@ func Choose(kubeconfig string, at *localcluster.Selector, overrides *clientcmd.C
 		running, rules.ExplicitPath = &s, s.Kubeconfig
 	case !errors.Is(err, localcluster.ErrNotRunning):
 		return nil, nil, "", err
-	case at.Given():
+	case at.Named():
 		return nil, nil, "", errors.New(localcluster.NothingRuns(dir))
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), running, dir, nil

@@ -85,6 +85,12 @@ func down(ctx context.Context, dir string, wipe, now bool, timeout time.Duration
 	if err := c.Remove(); err != nil {
 		p.Line("The context %q could not be taken out of your kubeconfig: %v", c.Name, err)
 	}
+	if _, err := datadir.Read(dir); errors.Is(err, datadir.ErrNotOurs) { // its session.json is of another program
+		if wipe {
+			return wipeDataDir(dir, p)
+		}
+		return nil
+	}
 	if err := os.Remove(localcluster.SessionFile(dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove session: %w", err)
 	}

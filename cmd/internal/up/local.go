@@ -269,11 +269,7 @@ func (l *local) startPage(run, start context.Context) error {
 
 // publish announces the running cluster: it writes the kubeconfig context and the session file.
 func (l *local) publish(_, _ context.Context) error {
-	own, err := os.ReadFile(l.plane.Kubeconfig())
-	if err == nil {
-		err = os.WriteFile(localcluster.ToolsKubeconfig(l.o.DataDir), own, 0o600)
-	}
-	if err != nil {
+	if err := publishKubeconfig(l.plane.Kubeconfig(), localcluster.ToolsKubeconfig(l.o.DataDir)); err != nil {
 		return fmt.Errorf("kubeconfig of \"nodeless env\": %w", err)
 	}
 	l.session = localcluster.Session{

@@ -77,8 +77,9 @@ simulated: they boot in --boot-time, register, and pretend to run pods. Pods of
 a FargateProfile really run, each in a microVM of this machine (QEMU). The
 cluster has EKS's add-ons aws-node, kube-proxy and coredns.
 
-Everything listens on loopback and requires credentials. It needs no root, no
-Docker and no network.
+The control plane, the region and the page listen on loopback and require
+credentials; load balancers require none, and as root microVMs have a network of
+their own. It needs no root, no Docker and no network.
 
 The context nodeless-NAME is added to your kubeconfig; your current context
 stays as it is. State is kept in --data-dir and survives restarts. Ctrl-C or

@@ -75,8 +75,7 @@ LC_MESSAGES or LANG says so (ko_KR.UTF-8).`,
 
 func (f *topFlags) add(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "",
-		"kubeconfig file (default: the cluster of \"nodeless up\" if it runs, else $KUBECONFIG or ~/.kube/config)")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", target.KubeconfigUsage)
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig")
 	f.Selector.Add(fs)
 	fs.StringVar(&f.selector, "node-selector", "", "show only nodes with these labels")

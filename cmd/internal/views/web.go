@@ -67,6 +67,7 @@ kube-ops-view work: http://127.0.0.1:8080/#scale=1.5;q=namespace=shop`,
 	}
 	f := c.Flags()
 	o.cluster.Add(f)
+	o.cluster.AddNamespace(f)
 	o.policy.Add(f)
 	f.StringVar(&o.listen, "listen", defaultPage,
 		"address and port of the page, on loopback unless others are to log in; if the default port is taken,"+

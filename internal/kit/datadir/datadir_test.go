@@ -34,7 +34,7 @@ func made(t *testing.T) string {
 		"etcd/member/snap/db", "etcd/initialised", "pki/ca.crt", "pki/kube-apiserver-kubelet-client.key",
 		"logs/nodeless.log", "logs/control-plane.log.1", "logs/simulated/pod/0.log",
 		"region/us-west-2.db", "region/address", "images/local/oci-layout", "microvms/machines/a/scratch.ext4",
-		"microvms/log-router/files/pods.log", "microvms/overlay.key",
+		"microvms/log-router/files/pods.log", "microvms/overlay.key", "region/kubeconfig.new",
 		"kubeconfig", "plane.json", "session.json", "lock",
 	} {
 		write(t, filepath.Join(dir, name))

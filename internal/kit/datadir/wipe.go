@@ -26,7 +26,9 @@ var written = []struct {
 		"service-account.*",
 	}},
 	{"logs", []string{"nodeless.log", "control-plane.log", "control-plane.log.1", "up.log", "simulated"}},
-	{"region", []string{"name", "auto-mode", "address", "types.json", "credentials", "kubeconfig", "*-[0-9].db"}},
+	{"region", []string{
+		"name", "auto-mode", "address", "types.json", "credentials", "kubeconfig", "kubeconfig.new", "*-[0-9].db",
+	}},
 	{"images", []string{"local"}},
 	{"microvms", []string{
 		"lock", "network", "network.json", "network.json.new", "kubelet-port", "images", "pods", "machines", "qemu",

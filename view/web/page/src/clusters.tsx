@@ -59,11 +59,12 @@ function Live({ clusters }: { clusters: Clusters }) {
   if (typeof a === "string") return <p class="bad" role="alert">{a}</p>;
   const known = a.filter((s) => s.known);
   const sum = (of: (s: Sums) => number): number => known.reduce((n, s) => n + of(s), 0);
-  const price = sum((s) => s.totals.price);
+  const price = sum((s) => s.totals.price), unpriced = sum((s) => s.totals.unpriced);
   return (
     <>
       <p class="sum" role="status">
         <strong>{t(`${perHour(price)}/h · ${perMonth(price)}/month`)}</strong> {t(`for ${plural(sum((s) => s.totals.nodes), "node")} of ${plural(known.length, "cluster")}`)}
+        {unpriced > 0 && ", " + t(`${unpriced} without a price`)}
         {known.length < a.length && "; " + t(`${a.length - known.length} not read`)}
       </p>
       <div class="scroll" tabIndex={0} role="region" aria-label={t("Clusters")}>
@@ -84,8 +85,10 @@ function Live({ clusters }: { clusters: Clusters }) {
 
 function Row({ s, clusters }: { s: Sums; clusters: Clusters }) {
   const all = s.totals;
+  const unknown = all.price === 0 && all.unpriced > 0;
+  const prices = unknown ? [t("not known"), t("not known")] : [perHour(all.price), perMonth(all.price)];
   const figures = s.known
-    ? [perHour(all.price), perMonth(all.price), all.nodes, all.running, all.waiting, s.saved ? dollars(s.saved.dollars) : t("not known"), s.saved ? dollars(s.saved.dollarsPerHour) : t("not known")]
+    ? [...prices, all.nodes, all.running, all.waiting, s.saved ? dollars(s.saved.dollars) : t("not known"), s.saved ? dollars(s.saved.dollarsPerHour) : t("not known")]
     : titles.map(() => "–");
   return (
     <tr>

@@ -13,6 +13,7 @@ interface Cost {
   name?: string;
   pods: number;
   price: number;
+  unpriced?: number; // of its pods, those on nodes of unknown price
   requests: number[];
 }
 
@@ -69,6 +70,9 @@ function Live({ resources, choice, choose, narrow }: Omit<Props, "past">) {
   );
 }
 
+/** unknown reports whether nothing is known of what the pods cost. */
+const unknown = (c: Cost): boolean => c.price === 0 && !!c.unpriced;
+
 const nameOf = (c: Cost): string => (c.kind ? `${c.kind} ${c.namespace}/${c.name}` : c.namespace);
 
 function fields(title: string, resources: string[], total: number, choose: Props["choose"]): Field<Cost>[] {
@@ -79,8 +83,8 @@ function fields(title: string, resources: string[], total: number, choose: Props
       key: "of", title, width: 16, by: nameOf,
       show: (c) => c.namespace ? <button type="button" class="link" title={nameOf(c)} onClick={() => choose({ view: "cluster", q: filter(c), group: usual.group, sort: usual.sort })}>{nameOf(c)}</button> : t("requested by no pod"),
     },
-    { key: "price", title: "$ an hour", width: 7, number: true, by: (c) => c.price, show: (c) => perHour(c.price) },
-    { key: "month", title: "$ a month", width: 7, number: true, by: (c) => c.price, show: (c) => perMonth(c.price) },
+    { key: "price", title: "$ an hour", width: 7, number: true, by: (c) => c.price, show: (c) => unknown(c) ? t("not known") : perHour(c.price) },
+    { key: "month", title: "$ a month", width: 7, number: true, by: (c) => c.price, show: (c) => unknown(c) ? t("not known") : perMonth(c.price) },
     {
       key: "share", title: "Share", width: 9, by: part,
       show: (c) => <span class="use"><span class="bar"><span style={{ width: 100 * part(c) + "%" }} /></span> <span>{(100 * part(c)).toFixed(1)}%</span></span>,
@@ -96,5 +100,5 @@ function fields(title: string, resources: string[], total: number, choose: Props
 function download(costs: Cost[], resources: string[]): void {
   const heads = ["namespace", "kind", "name", "dollars_per_hour", "pods", ...resources.map((r) => r + "_requested")];
   const requested = (c: Cost): number[] => resources.map((r, i) => (c.requests[i] ?? 0) / (r === "cpu" ? 1000 : 1));
-  save("costs.csv", csv([heads, ...costs.map((c) => [c.namespace, c.kind ?? "", c.name ?? "", c.price / 1e6, c.pods, ...requested(c)])]));
+  save("costs.csv", csv([heads, ...costs.map((c) => [c.namespace, c.kind ?? "", c.name ?? "", unknown(c) ? "" : c.price / 1e6, c.pods, ...requested(c)])]));
 }

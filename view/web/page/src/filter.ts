@@ -38,7 +38,7 @@ export function field(m: NodeRow, key: string): string {
     case "capacity": return m.kind.capacity;
     case "status": return m.status;
   }
-  return m.kind.labels[key] ?? "";
+  return Object.hasOwn(m.kind.labels, key) ? m.kind.labels[key]! : "";
 }
 
 /**

@@ -53,7 +53,7 @@ function Page() {
   }, []);
   useEffect(() => {
     if (!choice.reload) return;
-    const timer = setTimeout(() => location.reload(), choice.reload * 1000);
+    const timer = setTimeout(() => location.reload(), Math.min(choice.reload * 1000, 2 ** 31 - 1)); // a longer time would be none
     return () => clearTimeout(timer);
   }, [choice.reload]);
 
@@ -127,10 +127,10 @@ function useFollowed<T>(path: string, past: boolean, at: number): T | null {
       set(null);
       return;
     }
-    const since = asked.current.path === path ? Date.now() - asked.current.at : Infinity;
+    const since = asked.current.path === path ? performance.now() - asked.current.at : Infinity;
     const stop = new AbortController();
     const timer = setTimeout(() => {
-      asked.current = { path, at: Date.now() };
+      asked.current = { path, at: performance.now() };
       ask<T>(path, stop.signal).then(set, () => {});
     }, Math.max(150, 2000 - since));
     return () => (clearTimeout(timer), asked.current.path === path || stop.abort());

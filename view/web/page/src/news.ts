@@ -10,9 +10,9 @@ export function useNews<T>(path: string, version: number, every = 0): T | string
   const [tick, setTick] = useState(0);
   useEffect(() => {
     const stop = new AbortController();
-    const wait = asked.current.path === path ? Math.max(0, asked.current.at + gap - Date.now()) : 0;
+    const wait = asked.current.path === path ? Math.max(0, asked.current.at + gap - performance.now()) : 0;
     const timer = window.setTimeout(() => {
-      asked.current = { path, at: Date.now() };
+      asked.current = { path, at: performance.now() };
       ask<T>(path, stop.signal).then(set, (e: Error) => !stop.signal.aborted && set(e.message));
     }, wait);
     const again = every && window.setTimeout(() => setTick((n) => n + 1), every);

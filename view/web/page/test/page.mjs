@@ -131,6 +131,19 @@ try {
     assert.equal(await tab.getByRole("banner").count(), 0);
   });
 
+  await story("a link with values that make no sense shows the cluster", async () => {
+    for (const odd of ["#group=constructor", "#group=__proto__;sort=toString", "#view=nodes;sort=hasOwnProperty", "#reload=2592000"]) {
+      await tab.goto("about:blank");
+      await tab.goto(page + "/" + odd);
+      if (odd.includes("view=nodes")) await tab.getByText("ip-10-0-0-4").first().waitFor();
+      else await mapSays("60 of 60 nodes");
+    }
+    await tab.evaluate(() => (window.sameDocument = true));
+    await tab.getByRole("link", { name: "Nodes" }).click();
+    await tab.getByText("ip-10-0-0-4").first().waitFor();
+    assert.equal(await tab.evaluate(() => window.sameDocument), true, "a month is no time to reload after");
+  });
+
   await story("the line of time does not span more than there was", async () => {
     await tab.goto("about:blank");
     await tab.goto(page + "/");
@@ -295,6 +308,10 @@ try {
     const rows = tab.locator(".decisions tbody tr");
     await tab.getByText("The newest 3 of 3, of 3 recorded decisions").waitFor();
     assert.match(await rows.nth(0).textContent(), /Launch.*costs least \(2\)/);
+    await tab.evaluate(() => {
+      const real = Date.now;
+      Date.now = () => real() - 3600e3; // the browser's clock is set back
+    });
     await act("decide");
     await tab.getByText("The newest 4 of 4, of 4 recorded decisions").waitFor();
     assert.match(await rows.nth(0).textContent(), /costs least \(60\)/);
