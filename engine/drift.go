@@ -50,7 +50,7 @@ func (r *drift) drift() {
 // driftKey returns the sort key of a node: the time since which it is due for replacement, as upstream
 // (pkg/controllers/disruption/drift.go), then its name.
 func (r *drift) driftKey(n *model.Node) string {
-	_, since := cause(r.s, &r.pools[n.Pool].Disruption, n)
+	_, since := Cause(r.s, &r.pools[n.Pool].Disruption, n)
 	return since.UTC().Format(time.RFC3339) + "/" + n.Name
 }
 
@@ -119,10 +119,10 @@ func (l lookedAt) String() string {
 // has reports whether the pool's node with the key has been tried.
 func (l lookedAt) has(pool, key string) bool { return key <= l[pool] }
 
-// cause returns the method that replaces a node even if the node is worth its price, and the time since which the
+// Cause returns the method that replaces a node even if the node is worth its price, and the time since which the
 // method applies; "" if none does. The node has drifted or, if its pool enables that, is too old or has no room for a
 // DaemonSet's pod.
-func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.Method, time.Time) {
+func Cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.Method, time.Time) {
 	switch {
 	case n.Drifted != "":
 		return model.Drifted, n.DriftedSince
@@ -139,7 +139,7 @@ func cause(s *model.Snapshot, d *model.DisruptionPolicy, n *model.Node) (model.M
 }
 
 func (r *run) cause(n *model.Node) model.Method {
-	how, _ := cause(r.s, &r.pools[n.Pool].Disruption, n)
+	how, _ := Cause(r.s, &r.pools[n.Pool].Disruption, n)
 	return how
 }
 
@@ -177,6 +177,6 @@ func (w *projection) outdated(n *model.Node) bool {
 	if p := w.s.Pool(n.Pool); p != nil {
 		d = p.Disruption
 	}
-	how, _ := cause(w.s, &d, n)
+	how, _ := Cause(w.s, &d, n)
 	return how != ""
 }

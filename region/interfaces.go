@@ -242,7 +242,7 @@ func (s *interfaces) give(e *NetworkInterface, g grant) *APIError {
 func (s *interfaces) create(e NetworkInterface, g grant) (*NetworkInterface, *APIError) {
 	n := s.network.subnet(e.SubnetID)
 	if n == nil {
-		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", e.SubnetID)
+		return nil, noSubnet(e.SubnetID)
 	}
 	e.ID, e.CreatedAt = "eni-"+s.newID(), s.clock.Now()
 	ip, ok := s.network.takeScattered(n, "first", e.ID)

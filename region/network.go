@@ -56,6 +56,10 @@ func (c *core) discoveryTags(name string) map[string]string {
 	return map[string]string{"Name": name, "karpenter.sh/discovery": d, "kubernetes.io/cluster/" + d: "owned"}
 }
 
+func noSubnet(id string) *APIError {
+	return apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+}
+
 // VPCTags returns the tags of the VPC.
 func (n *network) VPCTags() map[string]string {
 	n.mu.Lock()
@@ -95,7 +99,7 @@ func (n *network) subnetFor(o Override) (*subnet, error) {
 		return nil, apiError("InvalidParameterCombination", "The subnet '%s' is in the Availability Zone %s, not in %s",
 			o.SubnetID, n.subnet(o.SubnetID).Zone, o.Zone)
 	case o.SubnetID != "":
-		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", o.SubnetID)
+		return nil, noSubnet(o.SubnetID)
 	}
 	return nil, apiError("InvalidParameterValue", "Invalid availability zone: [%s]", o.Zone)
 }

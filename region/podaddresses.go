@@ -93,7 +93,7 @@ func (s *podAddresses) SetPodNetwork(instanceID string, w PodNetwork) error {
 	}
 	switch n := s.interfaces.network.subnet(w.SubnetID); {
 	case n == nil:
-		return apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", w.SubnetID)
+		return noSubnet(w.SubnetID)
 	case n.Zone != i.Zone:
 		return otherZone()
 	}

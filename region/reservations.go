@@ -26,7 +26,7 @@ func (n *network) CreateSubnetCIDRReservation(q Reservation) (Reservation, error
 	s := n.subnet(q.SubnetID)
 	switch {
 	case s == nil:
-		return q, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", q.SubnetID)
+		return q, noSubnet(q.SubnetID)
 	case q.Type != ReservePrefix && q.Type != ReserveExplicit:
 		return q, apiError("InvalidParameterValue", "Value (%s) for parameter ReservationType is invalid: use %s or %s",
 			q.Type, ReservePrefix, ReserveExplicit)
@@ -60,8 +60,11 @@ func (n *network) DeleteSubnetCIDRReservation(id string) (Reservation, error) {
 			return q, n.commit()
 		}
 	}
-	return Reservation{}, apiError("InvalidSubnetCidrReservationID.NotFound",
-		"The subnet CIDR reservation ID '%s' does not exist", id)
+	return Reservation{}, noReservation(id)
+}
+
+func noReservation(id string) *APIError {
+	return apiError("InvalidSubnetCidrReservationID.NotFound", "The subnet CIDR reservation ID '%s' does not exist", id)
 }
 
 // SubnetCIDRReservations returns the reservations of a subnet, oldest first.
@@ -70,7 +73,7 @@ func (n *network) SubnetCIDRReservations(subnet string) ([]Reservation, error) {
 	defer n.mu.Unlock()
 	s := n.subnet(subnet)
 	if s == nil {
-		return nil, apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", subnet)
+		return nil, noSubnet(subnet)
 	}
 	out := slices.Clone(s.reserved)
 	for i := range out {

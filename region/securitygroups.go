@@ -253,7 +253,11 @@ func (s *securityGroups) ingress(group string) ([]SecurityGroupRule, error) {
 			return g.Ingress, nil
 		}
 	}
-	return nil, apiError("InvalidGroup.NotFound", "The security group '%s' does not exist", group)
+	return nil, noSecurityGroup(group)
+}
+
+func noSecurityGroup(id string) *APIError {
+	return apiError("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
 }
 
 func (s *securityGroups) keepRules(group string, rules []SecurityGroupRule) {

@@ -54,7 +54,7 @@ func (n *network) DeleteSubnet(id string) error {
 	i := slices.IndexFunc(n.subnets, func(s *subnet) bool { return s.ID == id })
 	switch {
 	case i < 0:
-		return apiError("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+		return noSubnet(id)
 	case n.subnets[i].taken > 0:
 		return apiError("DependencyViolation", "The subnet '%s' has dependencies and cannot be deleted.", id)
 	case i < n.own:

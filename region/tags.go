@@ -70,32 +70,28 @@ func (s *tagger) edit(ids []string, change func(map[string]string) map[string]*s
 	return s.commit()
 }
 
-// missing holds the codes and messages of AWS for resources that do not exist, by the prefix of their IDs.
-var missing = map[string]struct{ code, format string }{
-	"i":      {"InvalidInstanceID.NotFound", "The instance ID '%s' does not exist"},
-	"vpc":    {"InvalidVpcID.NotFound", "The vpc ID '%s' does not exist"},
-	"subnet": {"InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist"},
-	"eni":    {"InvalidNetworkInterfaceID.NotFound", "The networkInterface ID '%s' does not exist"},
-	"sg":     {"InvalidGroup.NotFound", "The security group '%s' does not exist"},
-	"ami":    {"InvalidAMIID.NotFound", "The image id '[%s]' does not exist"},
-	"lt": {
-		"InvalidLaunchTemplateId.NotFound", "The specified launch template, with template ID %s, does not exist.",
+// missing returns the errors about resources that do not exist, by the prefix of their IDs.
+var missing = map[string]func(id string) *APIError{
+	"i": noInstance, "subnet": noSubnet, "eni": noInterface, "sg": noSecurityGroup, "ami": noImage, "lt": noTemplate,
+	"cr": noCapacityReservation, "pg": noPlacementGroup, "scr": noReservation,
+	"vpc": func(id string) *APIError {
+		return apiError("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", id)
 	},
-	"cr":    {"InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist"},
-	"pg":    {"InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown."},
-	"scr":   {"InvalidSubnetCidrReservationID.NotFound", "The subnet CIDR reservation ID '%s' does not exist"},
-	"sgr":   {"UnsupportedOperation", "The simulated region keeps no tags of security group rules: leave out '%s'."},
-	"fleet": {"UnsupportedOperation", "The simulated region keeps no tags of fleets: leave out '%s'."},
-	"sir":   {"UnsupportedOperation", "The simulated region keeps no tags of spot requests: leave out '%s'."},
+	"sgr": untagged("security group rules"), "fleet": untagged("fleets"), "sir": untagged("spot requests"),
+}
+
+func untagged(kind string) func(id string) *APIError {
+	return func(id string) *APIError {
+		return apiError("UnsupportedOperation", "The simulated region keeps no tags of %s: leave out '%s'.", kind, id)
+	}
 }
 
 func noResource(id string) *APIError {
 	prefix, _, _ := strings.Cut(id, "-")
-	m, ok := missing[prefix]
-	if !ok {
-		return apiError("InvalidID", "The ID '%s' is not valid", id)
+	if no := missing[prefix]; no != nil {
+		return no(id)
 	}
-	return apiError(m.code, m.format, id)
+	return apiError("InvalidID", "The ID '%s' is not valid", id)
 }
 
 // retagged returns tags with changes: new values, and nil for tags that are deleted.

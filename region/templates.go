@@ -179,8 +179,7 @@ func (s *templates) find(id, name string) (*LaunchTemplate, error) {
 		if t := s.byID[id]; t != nil {
 			return t, nil
 		}
-		return nil, apiError("InvalidLaunchTemplateId.NotFound",
-			"The specified launch template, with template ID %s, does not exist.", id)
+		return nil, noTemplate(id)
 	case name != "":
 		if t := s.named(name); t != nil {
 			return t, nil
@@ -261,4 +260,9 @@ func (s *templates) replace(t LaunchTemplate) LaunchTemplate {
 	s.byID[t.ID] = &t
 	s.store.put(bucketTemplates, t.ID, t)
 	return t
+}
+
+func noTemplate(id string) *APIError {
+	return apiError("InvalidLaunchTemplateId.NotFound",
+		"The specified launch template, with template ID %s, does not exist.", id)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodeless/nodeless/controller/cycle"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/engine"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 )
@@ -132,21 +133,14 @@ func (q *nodeQuestion) disruptionReason(r *model.Reason) karpv1.DisruptionReason
 	return karpv1.DisruptionReasonEmpty
 }
 
-// countsAsDrifted reports whether the node is replaced within the budgets for drift (engine/drift.go, cause): because
-// it has drifted, is too old for its pool, or has no room for a DaemonSet's pod.
+// countsAsDrifted reports whether the node is replaced within the budgets for drift.
 func (q *nodeQuestion) countsAsDrifted() bool {
-	n, pool := q.n, q.s.Pool(q.n.Pool)
-	if n.Drifted != "" || pool == nil {
-		return n.Drifted != ""
+	pool := q.s.Pool(q.n.Pool)
+	if pool == nil {
+		return q.n.Drifted != ""
 	}
-	d, free := &pool.Disruption, n.Free()
-	if d.SoftExpireAfter > 0 && !q.s.Now.Before(n.Created.Add(d.SoftExpireAfter)) {
-		return true
-	}
-	return d.ReplaceCrowded && free != free.NonNegative() &&
-		slices.ContainsFunc(n.MissingDaemons, func(l model.MissingDaemon) bool {
-			return !q.s.Now.Before(l.Since.Add(model.CrowdedOutAfter))
-		})
+	how, _ := engine.Cause(q.s, &pool.Disruption, q.n)
+	return how != ""
 }
 
 // heldUntil returns the time until which a pod, named as in reasons, must not be disrupted.

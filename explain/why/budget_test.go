@@ -19,6 +19,13 @@ func asked(t *testing.T, dump, question string, changes ...func(*capture.Cluster
 	for _, change := range changes {
 		change(c)
 	}
+	_, text := ask(t, c, question)
+	return text
+}
+
+// ask returns the answer to a question about a cluster, and its text.
+func ask(t *testing.T, c *capture.Cluster, question string) (*why.Answer, string) {
+	t.Helper()
 	of, err := why.Parse("shop", question)
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +38,7 @@ func asked(t *testing.T, dump, question string, changes ...func(*capture.Cluster
 	if err := a.Text(&b, why.Format{}); err != nil {
 		t.Fatal(err)
 	}
-	return b.String()
+	return a, b.String()
 }
 
 // web is a pod on n1 that may be evicted.

@@ -39,30 +39,19 @@ func TestAWorkloadHasOneAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, question := range []string{"deployment/web", "deployment.apps/web", "replicaset.apps/web-7fb4"} {
-		of, err := why.Parse("shop", question)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a, err := why.Ask(t.Context(), c, model.Policy{}, of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b strings.Builder
-		if err := a.Text(&b, why.Format{}); err != nil {
-			t.Fatal(err)
-		}
+		a, text := ask(t, c, question)
 		for _, want := range []string{
 			"4 pods  2 that no node can take, 2 on nodes", "on 1 node: n1 (2)", "2 such as web-7fb4-c",
 			"could be m7g.large (now m7g.lareg)",
 			"its image must be built for arm64", "launches m7g.large",
 		} {
-			if !strings.Contains(b.String(), want) {
-				t.Errorf("%s: no %q in\n%s", question, want, b.String())
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", question, want, text)
 			}
 		}
-		if strings.Count(b.String(), "smallest change") != 1 || a.Verdict != why.Unschedulable || len(a.Pods) != 4 ||
+		if strings.Count(text, "smallest change") != 1 || a.Verdict != why.Unschedulable || len(a.Pods) != 4 ||
 			a.Change == nil || a.Change.Launch == nil {
-			t.Errorf("%s: %+v\n%s", question, a, b.String())
+			t.Errorf("%s: %+v\n%s", question, a, text)
 		}
 	}
 	if _, err := why.Ask(t.Context(), c, model.Policy{},
