@@ -119,3 +119,19 @@ func TestPlansOfConstrainedPodsKeepEveryPromise(t *testing.T) {
 		}
 	}
 }
+
+// What pods prefer may not change which nodes kube-scheduler counts for their spreads: pods on nodes that they would not
+// prefer count.
+func TestPlansOfPodsThatPreferKeepEveryPromise(t *testing.T) {
+	for seed := range uint64(300) {
+		s := gen.Preferring(seed)
+		for _, policy := range []model.Policy{{}, {Preferences: model.Respect}, {Solver: model.FirstFit}} {
+			for _, v := range check.Plan(s, policy, engine.Provision(s, policy)) {
+				t.Errorf("seed %d, preferences %q: %s", seed, policy.Preferences, v.Error())
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}

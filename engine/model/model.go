@@ -111,6 +111,17 @@ type Shape struct {
 	// Unmodelled names constraints that the engine does not decide, such as "resourceClaims". Such a pod gets a Reason
 	// rather than a wrong node.
 	Unmodelled []string
+	// Original is the shape without the preferences that a plan adds to it as requirements, nil if there are none.
+	Original *Shape `json:"-"`
+}
+
+// Scheduled returns the shape as kube-scheduler sees it, whose spreads count nodes by what its pods require, whatever
+// they prefer.
+func (s *Shape) Scheduled() *Shape {
+	if s.Original != nil {
+		return s.Original
+	}
+	return s
 }
 
 // Preference is a preferred node affinity term with weight 1..100.

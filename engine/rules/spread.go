@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -67,9 +68,9 @@ func (l *levels) minimum(minDomains int) int64 {
 func (cs *counters) spreadOf(s *model.Shape) []SpreadTerm {
 	var out []SpreadTerm
 	var keys []int
-	for i := range s.Spread {
-		if s.Spread[i].Hard {
-			keys = append(keys, cs.Topology(s.Spread[i].Topology))
+	for _, c := range s.Scheduled().Spread {
+		if c.Hard {
+			keys = append(keys, cs.Topology(c.Topology))
 		}
 	}
 	for i := range s.Spread {
@@ -96,7 +97,11 @@ func (cs *counters) spreadBy(s *model.Shape, c *model.Spread, keys []int) Spread
 
 // eligibleFor returns the index of the nodes that count for a constraint.
 func (cs *counters) eligibleFor(s *model.Shape, c *model.Spread, topology int, keys []int) int {
+	s = s.Scheduled()
 	labels := cs.affinity(s)
+	if !slices.Contains(keys, topology) {
+		keys = append(slices.Clip(keys), topology)
+	}
 	text := fmt.Sprint(topology, keys)
 	if !c.AnyNode {
 		text += fmt.Sprint(" affinity ", labels)

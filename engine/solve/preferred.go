@@ -195,6 +195,7 @@ func (x *preferredSolve) asRequired() (*model.Snapshot, int64) {
 		}
 		if at[shape] == 0 {
 			required := x.s.Shapes[shape]
+			required.Original = &x.s.Shapes[shape]
 			for _, p := range x.preferences[shape] {
 				if p.kept {
 					p.apply(&required)

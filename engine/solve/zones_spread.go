@@ -219,7 +219,8 @@ func countsZone(g *group, zone string) bool {
 	if slices.ContainsFunc(g.shape.Spread, func(c model.Spread) bool { return c.AnyNode }) {
 		return true
 	}
-	return slices.ContainsFunc(rules.Alternatives(g.shape.Required, g.shape.AnyOf), func(wants model.Requirements) bool {
+	s := g.shape.Scheduled()
+	return slices.ContainsFunc(rules.Alternatives(s.Required, s.AnyOf), func(wants model.Requirements) bool {
 		r, ok := wants.Get(model.LabelZone)
 		return !ok || r.Has(zone)
 	})

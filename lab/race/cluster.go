@@ -77,21 +77,32 @@ func (o *options) startCluster(ctx context.Context, dir string, w *workload, s *
 	karpenter := schema.GroupVersion{Group: "karpenter.sh", Version: "v1"}
 	c.pools = objects.Resource(karpenter.WithResource("nodepools"))
 	c.claims = objects.Resource(karpenter.WithResource("nodeclaims"))
-	err = process.Await(ctx, "NodePool general-purpose to be Ready", c.controller, func(ctx context.Context) error {
-		pool, err := c.pools.Get(ctx, poolName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		return ready(pool)
+	classes := objects.Resource(schema.GroupVersionResource{
+		Group: "karpenter.k8s.aws", Version: "v1", Resource: "ec2nodeclasses",
 	})
-	if err != nil {
-		return c, err
+	for _, of := range []struct {
+		name    string
+		objects dynamic.ResourceInterface
+	}{{className, classes}, {poolName, c.pools}} {
+		err = process.Await(ctx, of.name+" to be Ready", c.controller, func(ctx context.Context) error {
+			o, err := of.objects.Get(ctx, of.name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			return ready(o)
+		})
+		if err != nil {
+			return c, err
+		}
 	}
 	return c, process.Await(ctx, "CoreDNS to run", c.controller, c.addonsRun)
 }
 
-// poolName is the NodePool that `nodeless up` creates.
-const poolName = "general-purpose"
+// The NodePool and the EC2NodeClass that `nodeless up` creates.
+const (
+	poolName  = "general-purpose"
+	className = "default"
+)
 
 // ready returns nil if the object's condition Ready is True.
 func ready(u *unstructured.Unstructured) error {

@@ -68,7 +68,9 @@ func (d *driver) drive(ctx context.Context, steps []step) ([]stepTimes, error) {
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", s.about, err)
 		}
-		out = append(out, stepTimes{Step: s.about, AllRan: all, Lasted: time.Since(began).Seconds()})
+		out = append(out, stepTimes{
+			Step: s.about, AllRan: all, Awaited: !s.noBoot, Lasted: time.Since(began).Seconds(),
+		})
 	}
 	return out, nil
 }

@@ -136,6 +136,10 @@ func (o *options) runAll(ctx context.Context) ([]result, error) {
 					failures++
 				default:
 					all = append(all, r)
+					if late := r.late(); late != "" {
+						fmt.Fprintf(os.Stderr, "%s, %s, run %d: not all pods ran after %q\n", w.name, s.name, run+1, late)
+						failures++
+					}
 				}
 			}
 		}

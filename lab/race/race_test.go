@@ -226,3 +226,15 @@ func TestSavedResultsAreReadAgain(t *testing.T) {
 		t.Errorf("read %+v and error %v", all, err)
 	}
 }
+
+func TestAStepThatIsLate(t *testing.T) {
+	r := result{Steps: []stepTimes{
+		{Step: "apply", AllRan: 3, Awaited: true}, {Step: "scale to 0", AllRan: -1}, {Step: "update", AllRan: -1, Awaited: true},
+	}}
+	if got := r.late(); got != "update" {
+		t.Errorf("the step that is late is %q, want update: nobody waits for pods in %q", got, "scale to 0")
+	}
+	if got := (&result{Steps: r.Steps[:2]}).late(); got != "" {
+		t.Errorf("step %q is late, want none", got)
+	}
+}

@@ -39,9 +39,20 @@ type result struct {
 
 // stepTimes are the durations of a step.
 type stepTimes struct {
-	Step   string  `json:"step"`
-	AllRan float64 `json:"untilAllRanSeconds"` // since its beginning; -1 if not all pods ran
-	Lasted float64 `json:"lastedSeconds"`
+	Step    string  `json:"step"`
+	AllRan  float64 `json:"untilAllRanSeconds"` // since its beginning; -1 if not all pods ran
+	Awaited bool    `json:"awaited,omitempty"`  // all pods should have run
+	Lasted  float64 `json:"lastedSeconds"`
+}
+
+// late returns the first step after which all pods should have run and did not, or "".
+func (r *result) late() string {
+	for _, s := range r.Steps {
+		if s.Awaited && s.AllRan < 0 {
+			return s.Step
+		}
+	}
+	return ""
 }
 
 // run runs a workload once on one side, in its own folder, where logs and figures stay.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -76,15 +77,7 @@ var workloads = []workload{
 		name: "lone-pods", about: "12 pods of 7 CPU without an owner, one every 10 s, a node each",
 		steps: lonePods(12),
 	},
-	{
-		name:   "small-subnet",
-		about:  "60 pods want a node each in a subnet of 251 addresses, of which the VPC CNI takes 20 for an m5.large",
-		up:     []string{"--subnet-bits", "24"},
-		before: []step{{about: "let the pool buy m5.large in one zone alone", do: require(m5Large, oneZone)}},
-		steps: []step{{
-			about: "apply", do: apply(deployment("many", 60, "1200m", "1Gi")), lasts: 4 * time.Minute, noBoot: true,
-		}},
-	},
+	smallSubnet("small-subnet", 60, 24), smallSubnet("small-subnet-22", 500, 22),
 	{
 		name:  "handover",
 		about: "50 nodes go over to the other controller, and back: nothing may be replaced or evicted",
@@ -104,6 +97,20 @@ var workloads = []workload{
 		steps: []step{{about: "apply", do: apply(deployment("twenty", 20, "500m", "")), lasts: 2 * time.Minute}},
 	},
 	large(200), large(1000),
+}
+
+// smallSubnet is a workload whose pods want a node each in a subnet that has too few addresses for so many nodes.
+func smallSubnet(name string, pods int32, bits int) workload {
+	return workload{
+		name: name,
+		about: fmt.Sprintf("%d pods want a node each in a subnet of %d addresses, of which the VPC CNI takes 20 for an "+
+			"m5.large", pods, 1<<(32-bits)-5), // five of each subnet belong to AWS
+		up:     []string{"--subnet-bits", strconv.Itoa(bits)},
+		before: []step{{about: "let the pool buy m5.large in one zone alone", do: require(m5Large, oneZone)}},
+		steps: []step{{
+			about: "apply", do: apply(deployment("many", pods, "1200m", "1Gi")), lasts: 4 * time.Minute, noBoot: true,
+		}},
+	}
 }
 
 // large fills a cluster of m5.2xlarge nodes, about 20 pods each, all at once, and then scales it down by a tenth.

@@ -216,6 +216,7 @@ func (x *variants) addSpread(v *variant, spread *model.Spread, t rules.SpreadTer
 // universe returns the domains over which pods are spread: those of nodes, and those that the pools could add.
 func (x *variants) universe(s *model.Shape, spread *model.Spread, c *constraint) []int32 {
 	out := x.state.SpreadDomains(c.counter)
+	s = s.Scheduled()
 	for i, pool := range x.pools.list {
 		p := pool.view.Pool
 		if _, bad := model.Untolerated(p.Taints, s.Tolerations); p.NotReady != "" || bad && spread.Untainted {
