@@ -84,7 +84,7 @@ func Age(now, then time.Time) string {
 
 // Escape makes text safe for a terminal: control and formatting characters, such as those that begin a terminal's
 // commands or change the direction of writing, and bytes that are not text become visible escapes such as \x1b and
-// \u202e.
+// \u202e. Zero-width joiners stay where emoji and words have them.
 func Escape(text string) string {
 	plain := true
 	for i := 0; i < len(text) && plain; i++ {
@@ -98,7 +98,7 @@ func Escape(text string) string {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
 			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case !Printable(r):
+		case !PrintableAt(text, i):
 			q := strconv.QuoteRuneToASCII(r)
 			b.WriteString(q[1 : len(q)-1])
 		default:
@@ -112,3 +112,18 @@ func Escape(text string) string {
 func Printable(r rune) bool {
 	return r == ' ' || unicode.IsGraphic(r) && !unicode.In(r, unicode.Zs, unicode.Co)
 }
+
+// PrintableAt reports whether the character at an index of a text is Printable, or a zero-width joiner or non-joiner
+// between two characters that it may join: emoji are made with one, and Persian and Indic words need them.
+func PrintableAt(text string, i int) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d'
+	r, size := utf8.DecodeRuneInString(text[i:])
+	if r != nonJoiner && r != joiner {
+		return Printable(r)
+	}
+	before, _ := utf8.DecodeLastRuneInString(text[:i])
+	after, _ := utf8.DecodeRuneInString(text[i+size:])
+	return joinable(before) && joinable(after)
+}
+
+func joinable(r rune) bool { return r >= utf8.RuneSelf && r != utf8.RuneError && Printable(r) }

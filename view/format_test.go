@@ -10,15 +10,21 @@ import (
 
 func TestHostileTextIsEscaped(t *testing.T) {
 	for text, want := range map[string]string{
-		"web-1":                 "web-1",
-		"\x1b[31mred\x1b[m":     `\x1b[31mred\x1b[m`,
-		"a\u202etxt.exe":        `a\u202etxt.exe`,
-		"a\u2066b\u200bc\ufeff": `a\u2066b\u200bc\ufeff`,
-		"bell\a tab\t\r\n":      `bell\a tab\t\r\n`,
-		"csi\u009b2J":           `csi\u009b2J`,
-		"not\xfftext":           `not\xfftext`,
-		"nbsp\u00a0":            `nbsp\u00a0`,
-		"한국어 ü 🎉":               "한국어 ü 🎉",
+		"web-1":                   "web-1",
+		"\x1b[31mred\x1b[m":       `\x1b[31mred\x1b[m`,
+		"a\u202etxt.exe":          `a\u202etxt.exe`,
+		"a\u2066b\u200bc\ufeff":   `a\u2066b\u200bc\ufeff`,
+		"bell\a tab\t\r\n":        `bell\a tab\t\r\n`,
+		"csi\u009b2J":             `csi\u009b2J`,
+		"not\xfftext":             `not\xfftext`,
+		"nbsp\u00a0":              `nbsp\u00a0`,
+		"한국어 ü 🎉":                 "한국어 ü 🎉",
+		"👩\u200d💻 ❤\ufe0f\u200d🔥": "👩\u200d💻 ❤\ufe0f\u200d🔥",
+		"می\u200cخواهم क्\u200dष": "می\u200cخواهم क्\u200dष",
+		"a\u200db \u200d👩":        `a\u200db \u200d👩`,
+		"👩\u200d\u200d💻 é\u200c":  `👩\u200d\u200d💻 é\u200c`,
+		"👩\u200d\xff\u200d💻":      `👩\u200d\xff\u200d💻`,
+		"م\u200eم\u202eم\u2060م":  `م\u200eم\u202eم\u2060م`,
 	} {
 		if got := view.Escape(text); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)

@@ -54,3 +54,12 @@ func TestNoPoolHelpsBlockedPods(t *testing.T) {
 		}
 	}
 }
+
+// Pods of one shape are one row, however many there are.
+func TestTenThousandPodsOfOneShape(t *testing.T) {
+	s, policy := cluster(t, "pool general\npods 10000 web cpu=500m\n")
+	rows := query.All(s, policy)
+	if len(rows) != 1 || rows[0].Pods != 10_000 || rows[0].Launching != 10_000 || rows[0].Pools[0].Launching != 10_000 {
+		t.Errorf("%d rows, the first: %+v", len(rows), rows[0])
+	}
+}

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -206,4 +210,68 @@ func TestKoreanHasWhatViewsSay(t *testing.T) {
 	if count < 150 {
 		t.Errorf("only %d texts were found", count)
 	}
+}
+
+// The model's notes are in the catalogue, and so is what watchers cannot show.
+func TestKoreanHasWhatNotesSay(t *testing.T) {
+	l := ForLocale(locale("LANG", "ko_KR.UTF-8"))
+	count := 0
+	check := func(file string, text []string) {
+		said := l.Say(strings.Join(text, "some-name"))
+		for _, part := range text {
+			if part = strings.Trim(part, " :"); strings.Contains(part, " ") {
+				if count++; strings.Contains(said, part) {
+					t.Errorf("%s: not in Korean: %s", file, said)
+				}
+			}
+		}
+	}
+	for _, pattern := range []string{"../*.go", "../watcher/*.go", "../web/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no files %s: %v", pattern, err)
+		}
+		for _, file := range files {
+			tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(tree, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CallExpr:
+					if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Note" && !strings.HasSuffix(file, "_test.go") {
+						check(file, literals(n.Args[1]))
+					}
+				case *ast.KeyValueExpr:
+					if key, ok := n.Key.(*ast.Ident); ok && key.Name == "need" {
+						check(file, literals(n.Value))
+					}
+				}
+				return true
+			})
+		}
+	}
+	if count < 10 {
+		t.Errorf("only %d texts were found", count)
+	}
+}
+
+var verb = regexp.MustCompile("%[a-z]")
+
+// literals returns what a text holds between its parts that vary.
+func literals(e ast.Expr) []string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, _ := strconv.Unquote(e.Value)
+		return verb.Split(strings.ReplaceAll(text, "%d", "7"), -1)
+	case *ast.BinaryExpr: // a sum
+		left, right := literals(e.X), literals(e.Y)
+		last := len(left) - 1
+		return append(append(left[:last:last], left[last]+right[0]), right[1:]...)
+	case *ast.CallExpr:
+		if f, ok := e.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "Sprintf" {
+			return literals(e.Args[0])
+		}
+	}
+	return []string{"", ""}
 }

@@ -124,8 +124,8 @@ func draw[R any](p *painter, s *scene, columns []placed[R], r *R, chosen bool) {
 			t = bold
 		}
 		text := c.text(s, r)
-		if c.keepBeginning && len(text) > c.width {
-			if before, _, ok := strings.Cut(text, "."); ok && len(before) <= c.width && len(before) > 0 {
+		if c.keepBeginning && width(text) > c.width {
+			if before, _, ok := strings.Cut(text, "."); ok && before != "" && width(before) <= c.width {
 				text = before
 			}
 		}

@@ -3,7 +3,6 @@ package tui
 import (
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -53,8 +52,7 @@ func (p *prompt) edit(key, text string) (command string) {
 		p.line += p.completion()
 	case "backspace":
 		p.open = p.line != ""
-		_, n := utf8.DecodeLastRuneInString(p.line)
-		p.line = p.line[:len(p.line)-n]
+		p.line = shortened(p.line)
 	case "ctrl+u":
 		p.line = ""
 	default:

@@ -2,9 +2,9 @@ package tui
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/nodeless/nodeless/view"
 )
@@ -134,8 +134,7 @@ func (a *App) edit(key, text string) {
 	case "esc":
 		a.typing, s.filter = false, a.before
 	case "backspace":
-		_, n := utf8.DecodeLastRuneInString(s.filter)
-		s.filter = s.filter[:len(s.filter)-n]
+		s.filter = shortened(s.filter)
 	case "ctrl+u":
 		s.filter = ""
 	default:
@@ -159,7 +158,24 @@ func typed(line, text string) string {
 	if len(line)+len(text) > mostFilter {
 		return line
 	}
-	return line + strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !view.Printable(r) }), " ")
+	var clean strings.Builder
+	for i, r := range text {
+		if !view.PrintableAt(text, i) {
+			r = '\n'
+		}
+		clean.WriteRune(r)
+	}
+	return line + strings.Join(strings.FieldsFunc(clean.String(), func(r rune) bool { return r == '\n' }), " ")
+}
+
+// shortened returns a line without its last character, which may consist of several runes.
+func shortened(line string) string {
+	last := 0
+	for rest := line; rest != ""; {
+		first, _ := ansi.FirstGraphemeCluster(rest, ansi.GraphemeWidth)
+		last, rest = len(first), rest[len(first):]
+	}
+	return line[:len(line)-last]
 }
 
 // show switches to a screen. Decisions are then shown about all objects.

@@ -3,7 +3,11 @@ package watcher_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,28 +33,10 @@ type soak struct {
 // model equals the API server's state: in its sums, lists, journal and mirrors.
 func TestTheModelIsTheClusterAfterTenThousandChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := apisim.New()
-		door := churn.Through(server)
-		cluster, err := churn.New(server)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := view.New([]string{"cpu"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		f, err := watcher.Start(ctx, watcher.Options{REST: server.Config("view", door), Context: "soak", Model: m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		mirror, stop := m.Mirror(view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true})
-		s := &soak{
-			T: t, cluster: cluster,
-			models: map[string]*view.Model{"model": m, "mirror": mirror}, journal: m.Journal(), boxes: map[uint64]view.Box{},
-		}
+		s, door, stop := soaked(t)
+		defer stop()
 		for n := 1; n <= 10_000; n++ {
-			if err := cluster.Change(ctx); err != nil {
+			if err := s.cluster.Change(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if n%50 == 0 {
@@ -70,11 +56,83 @@ func TestTheModelIsTheClusterAfterTenThousandChanges(t *testing.T) {
 		if n := door.Lists(); n < 40 {
 			t.Errorf("there were %d lists: watches did not break as they should", n)
 		}
-		stop()
+	})
+}
+
+// Without contact with the API server, a note says that what is shown may be old. It goes with contact, and the model
+// then equals the API server's state again.
+func TestWithoutContactTheModelSaysThatItIsOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, door, stop := soaked(t)
+		defer stop()
+		for n, closed := range []bool{false, true, true, false, true, false} {
+			if door.closed.Store(closed); closed {
+				door.Cut()
+			}
+			for range 100 {
+				if err := s.cluster.Change(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(10 * time.Minute) // of virtual time
+			synctest.Wait()
+			for of, m := range s.models {
+				notes := strings.Join(m.Totals().Notes, "\n")
+				for _, kind := range []string{"pods", "nodes"} {
+					if strings.Contains(notes, "what is shown of "+kind+" may be old: watch: ") != closed {
+						t.Errorf("step %d, contact: %t: the notes of the %s are %q", n, !closed, of, notes)
+					}
+				}
+			}
+			if !closed {
+				s.compare(100 * (n + 1))
+			}
+		}
+	})
+}
+
+// door is a connection to the API server that can be closed.
+type door struct {
+	*churn.Watches
+	closed atomic.Bool
+}
+
+func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
+	if d.closed.Load() {
+		return nil, syscall.ECONNREFUSED
+	}
+	return d.Watches.RoundTrip(r)
+}
+
+// soaked returns an empty cluster, the models that follow it, and what they follow it through.
+func soaked(t *testing.T) (s *soak, through *door, stop func()) {
+	t.Helper()
+	server := apisim.New()
+	through = &door{Watches: churn.Through(server)}
+	cluster, err := churn.New(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := view.New([]string{"cpu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f, err := watcher.Start(ctx, watcher.Options{REST: server.Config("view", through), Context: "soak", Model: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror, unmirror := m.Mirror(view.Allow{Nodes: true, Claims: true, Pools: true, Events: true, Pods: true})
+	s = &soak{
+		T: t, cluster: cluster,
+		models: map[string]*view.Model{"model": m, "mirror": mirror}, journal: m.Journal(), boxes: map[uint64]view.Box{},
+	}
+	return s, through, func() {
+		unmirror()
 		f.Stop()
 		cancel()
 		time.Sleep(time.Minute)
-	})
+	}
 }
 
 // compare checks that the models equal the API server's state.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/nodeless/nodeless/view"
 )
@@ -33,11 +33,20 @@ func (m Malformed) Error() string { return m.Err.Error() }
 // asker passes questions to the engine, one at a time: each may take a core for a while.
 type asker struct {
 	o   *Options
-	one chan struct{}
+	one chan struct{} // holds a value while a question is answered; whoever put it there owns the fields below
 
-	mu     sync.Mutex
-	engine Engine
+	engine  Engine
+	answers map[string]given // by question
 }
+
+// given is an answer about the whole cluster, and when it was given.
+type given struct {
+	answer any
+	at     time.Time
+}
+
+// keptFor is how long an answer about the whole cluster is given to others who ask the same.
+const keptFor = 2 * time.Second
 
 var errNoAnswers = failure{http.StatusNotImplemented, errors.New("this page was started without the engine's answers")}
 
@@ -52,8 +61,6 @@ func (a *asker) ask(life, ctx context.Context, f func(Engine) (any, error)) (any
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if a.engine == nil {
 		e, err := a.o.Engine(life)
 		if err != nil {
@@ -70,28 +77,46 @@ func (s *Server) lifetime() context.Context {
 	return s.life
 }
 
+// again answers a question about the whole cluster as it was answered a moment ago, or calls f. It is called by f of
+// ask.
+func (a *asker) again(question string, f func() (any, error)) (any, error) {
+	if was, ok := a.answers[question]; ok && a.o.Clock.Now().Sub(was.at).Abs() < keptFor {
+		return was.answer, nil
+	}
+	answer, err := f()
+	if err == nil {
+		a.answers[question] = given{answer, a.o.Clock.Now()}
+	}
+	return answer, err
+}
+
 // pending answers with every shape of pending pods, evaluated against every NodePool.
-func (s *Server) pending(r *http.Request) (any, error) { return s.asked(r, Engine.Waiting) }
+func (s *Server) pending(r *http.Request) (any, error) { return s.asked(r, "pending", Engine.Waiting) }
 
 // offers answers with what each NodePool may launch.
-func (s *Server) offers(r *http.Request) (any, error) { return s.asked(r, Engine.Offers) }
+func (s *Server) offers(r *http.Request) (any, error) { return s.asked(r, "offers", Engine.Offers) }
 
 // addresses answers with where nodes and pods get IP addresses.
 type addresses struct{ *Server }
 
-func (x addresses) answer(r *http.Request) (any, error) { return x.asked(r, Engine.Addresses) }
+func (x addresses) answer(r *http.Request) (any, error) {
+	return x.asked(r, "addresses", Engine.Addresses)
+}
 
 // asked puts a question about the whole cluster to the engine.
-func (s *Server) asked(r *http.Request, question func(Engine, context.Context) (any, error)) (any, error) {
+func (s *Server) asked(r *http.Request, name string, question func(Engine, context.Context) (any, error),
+) (any, error) {
 	if s.noEngine != nil {
 		return nil, s.noEngine
 	}
 	return s.asker.ask(s.lifetime(), r.Context(), func(e Engine) (any, error) {
-		a, err := question(e, r.Context())
-		if err != nil {
-			return nil, err
-		}
-		return escaped(a)
+		return s.asker.again(name, func() (any, error) {
+			a, err := question(e, r.Context())
+			if err != nil {
+				return nil, err
+			}
+			return escaped(a)
+		})
 	})
 }
 

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unique"
 
 	kept "github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/whatif"
@@ -104,6 +106,15 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 		s.model.SetClaim(viewtest.Claim(1))
 		s.model.DeleteClaim(arriving().Name)
 		s.diary.write(lately(outcome("plan", kept.Kept, "", 0))...)
+	case "/long":
+		s.long()
+	case "/short": // what /long wrote is cleared
+		s.model.Note("long", "")
+	case "/bidi":
+		p := viewtest.Pool("batch")
+		p.Conditions[0].Message = rightToLeft
+		s.model.SetPool(p)
+		s.model.SetPod(&view.Pod{UID: "bidi", Namespace: "shop", Name: "bidi", Created: time.Now(), Verdict: rightToLeft})
 	case "/microvm":
 		n := *viewtest.Node(3)
 		n.Pod = "shop/alone"
@@ -120,6 +131,36 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
+}
+
+// rightToLeft is Hebrew, Arabic and an emoji of several code points.
+const rightToLeft = "מאגר مجمع 👩\u200d💻"
+
+// longest is a name of the greatest length, which no line can break in a good place.
+var longest = strings.Repeat(strings.Repeat("a", 63)+".", 4)[:253]
+
+// long adds a node, pods, a pool, a label, a decision and a note with the longest names.
+func (s *stage) long() {
+	c, n, p := *viewtest.Claim(61), *viewtest.Node(61), viewtest.Pool("batch")
+	c.Name, c.Node = "b"+longest[1:], longest
+	c.Labels = maps.Clone(c.Labels)
+	c.Labels["karpenter.sh/nodepool"], c.Labels[longest] = longest, longest
+	n.Name, n.Labels = longest, c.Labels
+	p.Name, p.Limits[0].Resource, p.Conditions[0].Message = longest, longest, longest
+	s.model.SetPool(p)
+	s.model.SetClaim(&c)
+	s.model.SetNode(&n)
+	runs := *viewtest.Pod(61, 0, 1)
+	runs.Namespace, runs.Name, runs.Node = longest[:63], longest, longest
+	runs.Workload = unique.Make(view.Object{Kind: "Deployment", Namespace: longest[:63], Name: longest})
+	s.model.SetPod(&runs)
+	s.model.SetPod(&view.Pod{UID: "long", Namespace: longest[:63], Name: longest, Created: time.Now(), Verdict: longest})
+	s.model.Say(view.Object{Kind: "Node", Name: longest}, view.Said{Reason: longest, Message: longest, At: time.Now()})
+	s.model.Note("long", longest)
+	e := launched(63)
+	e.Decision.Why, e.Decision.Launched[0].Claim, e.Decision.Launched[0].Pool = longest, longest, longest
+	e.Decision.Pods = []string{longest}
+	s.diary.write(lately(e)...)
 }
 
 // arriving returns a NodeClaim that was just created.
@@ -190,6 +231,9 @@ func TestAPersonGoesThroughThePage(t *testing.T) { inBrowser(t, "page.mjs") }
 
 // So does a user who reads Korean: page/test/korean.mjs.
 func TestThePageIsInKorean(t *testing.T) { inBrowser(t, "korean.mjs") }
+
+// So does a user of a cluster that has too much of everything, and a clock that is wrong: page/test/limits.mjs.
+func TestThePageAtItsLimits(t *testing.T) { inBrowser(t, "limits.mjs") }
 
 // inBrowser runs a story of page/test with a small cluster. SCREENSHOTS is the folder for pictures.
 func inBrowser(t *testing.T, story string) {

@@ -112,18 +112,3 @@ func joined(b []byte, parts [][]byte) []byte {
 	}
 	return b
 }
-
-// points returns the frames as a timeline: number, milliseconds since 1970, nodes, price, bound pods, pending pods.
-func (h *history) points() [][6]int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := make([][6]int64, len(h.frames))
-	for i := range h.frames {
-		f := &h.frames[i]
-		out[i] = [6]int64{
-			f.seq, f.at.UnixMilli(), int64(f.totals.Rows), f.totals.Price, int64(f.totals.Bound),
-			int64(f.totals.Waiting),
-		}
-	}
-	return out
-}

@@ -83,7 +83,8 @@ func New(o Options) *Server {
 	}
 	s := &Server{o: o, history: newHistory(len(o.Model.Resources()), usual), streams: make(chan struct{}, mostStreams)}
 	s.decided, s.thinking = newDecided(o.Decisions, o.Clock), make(chan struct{}, 1)
-	s.asker, s.fleet = &asker{o: &s.o, one: make(chan struct{}, 1)}, &fleet{own: s}
+	s.asker = &asker{o: &s.o, one: make(chan struct{}, 1), answers: map[string]given{}}
+	s.fleet = &fleet{own: s}
 	return s
 }
 

@@ -9,7 +9,7 @@ import { Copy } from "./copy";
 import { beside, hit, layout, update, type Box, type Found, type Layout, type Parts } from "./layout";
 import { drawFlows, flowsOf, sameFlows } from "./moves";
 import { cellAt, mostPaid, paint, palette, repaint, type Palette } from "./paint";
-import { Launchable } from "./pools";
+import { Launchable, mostNamed } from "./pools";
 import { Tip } from "./tip";
 import { ask } from "./source";
 import { inWords } from "./words";
@@ -162,10 +162,11 @@ const first = "kubectl create deployment web --image=nginx --replicas=20";
 function Empty({ now }: { now: number }) {
   const [pools, setPools] = useState<string[]>([]);
   useEffect(() => void ask<{ pools: string[] }>("/api/pending").then((m) => setPools(m.pools), () => {}), []);
+  const names = pools.slice(0, mostNamed).join(", ") + (pools.length > mostNamed ? " " + t(`and ${pools.length - mostNamed} more`) : "");
   return (
     <section class="empty start">
       <h2>{t("There are no nodes")}</h2>
-      <p>{t(pools.length > 0 ? `A pod that fits nowhere gets one, from ${pools.length === 1 ? "NodePool" : "NodePools"} ${pools.join(", ")}. Create some:` : "A pod that fits nowhere gets one. Create some:")}</p>
+      <p>{t(pools.length > 0 ? `A pod that fits nowhere gets one, from ${pools.length === 1 ? "NodePool" : "NodePools"} ${names}. Create some:` : "A pod that fits nowhere gets one. Create some:")}</p>
       <p class="command">
         <code>{first}</code>{" "}
         <Copy text={first} />

@@ -40,7 +40,7 @@ export function Detail({ state, choice, choose, past }: Props) {
         <>
           {choice.node && <p><button type="button" class="link" onClick={() => choose({ pod: "" })}>{t(`on ${choice.node}`)}</button></p>}
           <Why of={`pod/${name}`} namespace={namespace} past={past} />
-          {!past && <Raw kind="Pod" namespace={namespace} name={name} />}
+          {!past && <Raw kind="Pod" namespace={namespace} name={name} now={state.now / 1000} />}
         </>
       ) : !m ? (
         <p>{t(past ? "It does not exist at this moment." : "It no longer exists.")} <Gone name={choice.node} past={past} /></p>
@@ -63,8 +63,8 @@ export function Detail({ state, choice, choose, past }: Props) {
             <summary>{t("Labels")}</summary>
             <Facts lines={Object.entries(m.kind.labels).sort()} />
           </details>
-          {!past && m.hasNode && <Raw kind="Node" name={m.name} />}
-          {!past && m.claim && <Raw kind="NodeClaim" name={m.claim} />}
+          {!past && m.hasNode && <Raw kind="Node" name={m.name} now={state.now / 1000} />}
+          {!past && m.claim && <Raw kind="NodeClaim" name={m.claim} now={state.now / 1000} />}
         </>
       )}
     </aside>
@@ -84,7 +84,7 @@ function Why({ of, namespace, past }: { of: string; namespace?: string; past: bo
   if (asked !== path) return <p><button type="button" onClick={() => want(path)}>{t("Why?")}</button></p>;
   return (
     <section class="why" aria-live="polite" aria-busy={answer === null}>
-      {answer === null ? <p>{t("Asking the engine…")}</p> : typeof answer === "string" ? <p class="bad">{answer}</p> : (
+      {answer === null ? <p>{t("Asking the engine…")}</p> : typeof answer === "string" ? <p class="bad" role="alert">{answer}</p> : (
         <>
           <p><strong>{t(answer.summary)}</strong></p>
           <Facts lines={answer.facts.map((f) => [t(f.label), f.label === "command" ? f.text : t(f.text)])} />

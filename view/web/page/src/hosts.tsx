@@ -152,7 +152,7 @@ function Card({ h, known, now, chosen, choose }: { h: Host; known: boolean; now:
         <Fact name={t("Heard")}>{t(h.heard ? `${age(now, h.heard)} ago` : "never")}<span class="faint">, {t(`joined ${age(now, h.created)} ago`)}</span></Fact>
       </dl>
       {known && (h.microVMs?.length ?? 0) > 0 && <MicroVMs h={h} choose={choose} />}
-      <Raw kind="MicroVMHost" namespace={h.namespace} name={h.name} />
+      <Raw kind="MicroVMHost" namespace={h.namespace} name={h.name} now={now} />
     </article>
   );
 }

@@ -63,7 +63,7 @@ export function paint(g: CanvasRenderingContext2D, l: Layout, w: ClusterState, c
   g.save();
   g.translate(0, -top);
   g.textBaseline = "middle";
-  for (const group of l.groups) if (group.y > top - 30 && group.y < top + tall) head(g, group, w, p);
+  for (const group of l.groups) if (group.y > top - 30 && group.y < top + tall) head(g, group, w, p, wide);
   const seen: Box[] = [];
   for (let i = from(l, top); i < l.boxes.length && l.boxes[i]!.y < top + tall; i++) seen.push(l.boxes[i]!);
   boxes(g, seen, l, w, c, p, chosen, most);
@@ -80,7 +80,7 @@ export function repaint(g: CanvasRenderingContext2D, some: Box[], l: Layout, w: 
   g.textBaseline = "middle";
   for (const group of groups) {
     g.clearRect(0, group!.y, wide, 26);
-    head(g, group!, w, p);
+    head(g, group!, w, p, wide);
   }
   for (const b of seen) g.clearRect(b.x, b.y, b.w, b.h);
   boxes(g, seen, l, w, c, p, chosen, most);
@@ -110,17 +110,39 @@ function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: ClusterSt
 const percent = (requests: number[], allocatable: number[], i: number): string =>
   allocatable[i] ? `${Math.round((100 * (requests[i] ?? 0)) / allocatable[i]!)}%` : "";
 
-function head(g: CanvasRenderingContext2D, group: Group, w: ClusterState, p: Palette): void {
-  const price = group.price ? ` · ${perHour(group.price)}/h` : "";
+/** shortened cuts a text between graphemes so that it fits in a width, and ends it with "…". */
+function shortened(g: CanvasRenderingContext2D, text: string, width: number): string {
+  if (g.measureText(text).width <= width) return text;
+  const ends = [...new Intl.Segmenter().segment(text)].map((s) => s.index);
+  const cut = (i: number): string => text.slice(0, ends[i]) + "…";
+  let low = 0, high = ends.length - 1;
+  while (low < high) {
+    const mid = (low + high + 1) >> 1;
+    if (g.measureText(cut(mid)).width <= width) low = mid;
+    else high = mid - 1;
+  }
+  return cut(low);
+}
+
+/** head draws the name of a group and as many of its figures as there is room for beside it; a name may need a third of the width, and takes what is left. */
+function head(g: CanvasRenderingContext2D, group: Group, w: ClusterState, p: Palette, wide: number): void {
   const used = w.resources.slice(0, 2).map((r, i) => [r, percent(group.requests, group.allocatable, i)]).filter(([, x]) => x).map((x) => x.join(" "));
-  g.font = "600 13px system-ui, sans-serif";
+  const figures = [plural(group.nodes, "node"), plural(group.pods, "pod"), group.price ? `${perHour(group.price)}/h` : "", ...used].filter(Boolean);
+  const name = group.name || t("(none)"), bold = "600 13px system-ui, sans-serif", small = "12px system-ui, sans-serif", edge = 8, gap = 10;
+  const room = (): number => wide - edge - gap - g.measureText(figures.join(" · ")).width - edge;
+  g.font = bold;
+  const need = Math.min(g.measureText(name).width, wide / 3);
+  g.font = small;
+  while (figures.length > 1 && room() < need) figures.pop();
+  const most = room();
+  g.font = bold;
   g.fillStyle = p.text;
-  const name = group.name || t("(none)");
-  g.fillText(name, 8, group.y + 13);
-  const after = 8 + g.measureText(name).width + 10;
-  g.font = "12px system-ui, sans-serif";
+  const shown = shortened(g, name, most);
+  g.fillText(shown, edge, group.y + 13);
+  const after = edge + g.measureText(shown).width + gap;
+  g.font = small;
   g.fillStyle = p.faint;
-  g.fillText([plural(group.nodes, "node"), plural(group.pods, "pod")].join(" · ") + price + (used.length ? " · " + used.join(" · ") : ""), after, group.y + 13);
+  g.fillText(figures.join(" · "), after, group.y + 13);
 }
 
 function frame(g: CanvasRenderingContext2D, b: Box, w: ClusterState, c: Choice, p: Palette, chosen: boolean, most: number, grid: Cells): void {

@@ -45,47 +45,61 @@ interface Waiting {
   pods: Pod[];
 }
 
+type To = (namespace: string, name: string) => void; // opens the details of a pod
+
 const again = 5000; // milliseconds between two requests to the engine
+const mostShapes = 50, fewPods = 20;
 
 export function Pending({ state, choose }: { state: ClusterState; choose: (change: Partial<Choice>) => void }) {
   const matrix = useAnswer<Matrix>("/api/pending", again);
-  const waiting = useAnswer<Waiting>("/api/waiting", again / 5);
-  const to = (namespace: string, name: string) => choose({ view: "pending", node: "", pod: `${namespace}/${name}` });
+  const waiting = useAnswer<Waiting>("/api/waiting", again);
+  const alike = matrix !== null && typeof matrix !== "string" && matrix.shapes.length === 1 && matrix.shapes[0]!.pods > fewPods;
+  const to: To = (namespace, name) => choose({ view: "pending", node: "", pod: `${namespace}/${name}` });
   return (
     <main class="pending">
       <h2>{t("Pending pods and each pool's answer")}</h2>
-      {typeof matrix === "string" && <p class="bad">{matrix}</p>}
+      {typeof matrix === "string" && <p class="bad" role="alert">{matrix}</p>}
       {matrix === null && <p>{t("Asking the engine…")}</p>}
       {matrix && typeof matrix !== "string" && (
         matrix.shapes.length === 0 ? <p>{t("No pod is pending.")}</p> : <Shapes m={matrix} to={to} />
       )}
       <h2>{t("Pending pods")}</h2>
-      {typeof waiting === "string" && <p class="bad">{waiting}</p>}
-      {waiting && typeof waiting !== "string" && (
-        <>
-          <p>{waiting.of > waiting.pods.length ? t(`The ${waiting.pods.length} of ${plural(waiting.of, "pod")} that have waited longest.`) : plural(waiting.of, "pod")}</p>
-          {waiting.pods.length > 0 && <table class="list">
-            <thead><tr><th scope="col">{t("Pod")}</th><th scope="col">{t("Age")}</th><th scope="col">{t("Why")}</th></tr></thead>
-            <tbody>
-              {waiting.pods.map((p) => (
-                <tr key={p.namespace + "/" + p.name}>
-                  <th scope="row"><button type="button" class="link" onClick={() => to(p.namespace, p.name)}>{p.namespace}/{p.name}</button></th>
-                  <td>{age(state.now / 1000, p.created)}</td>
-                  <td>{t(p.why ?? "")}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>}
-        </>
-      )}
+      {typeof waiting === "string" && <p class="bad" role="alert">{waiting}</p>}
+      {waiting && typeof waiting !== "string" && <Pods key={String(alike)} w={waiting} now={state.now / 1000} closed={alike} to={to} />}
     </main>
   );
 }
 
-function Shapes({ m, to }: { m: Matrix; to: (namespace: string, name: string) => void }) {
+/** Pods is a table of pods; it is closed at first if all are of one shape, which has said the same of them. */
+function Pods({ w, now, closed, to }: { w: Waiting; now: number; closed: boolean; to: To }) {
+  const [open, setOpen] = useState(!closed);
+  const sum = w.of > w.pods.length ? t(`The ${w.pods.length} of ${plural(w.of, "pod")} that have waited longest.`) : plural(w.of, "pod");
+  if (w.pods.length === 0) return <p>{sum}</p>;
+  return (
+    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+      <summary>{sum}</summary>
+      {open && (
+        <table class="list">
+          <thead><tr><th scope="col">{t("Pod")}</th><th scope="col">{t("Age")}</th><th scope="col">{t("Why")}</th></tr></thead>
+          <tbody>
+            {w.pods.map((p) => (
+              <tr key={p.namespace + "/" + p.name}>
+                <th scope="row"><button type="button" class="link" onClick={() => to(p.namespace, p.name)}>{p.namespace}/{p.name}</button></th>
+                <td>{age(now, p.created)}</td>
+                <td>{t(p.why ?? "")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </details>
+  );
+}
+
+function Shapes({ m, to }: { m: Matrix; to: To }) {
   return (
     <>
-      {m.shapes.map((s) => (
+      {m.shapes.slice(0, mostShapes).map((s) => (
         <article class="shape" key={s.suchAs.namespace + "/" + s.suchAs.name}>
           <h3>
             {t(`${plural(s.pods, "pod")}, such as`)}{" "}
@@ -102,6 +116,7 @@ function Shapes({ m, to }: { m: Matrix; to: (namespace: string, name: string) =>
           {s.change && <Fixes of={s.suchAs} />}
         </article>
       ))}
+      {m.shapes.length > mostShapes && <p>{t(`${(m.shapes.length - mostShapes).toLocaleString("en-US")} more shapes not listed; the first leave the most pods without a node.`)}</p>}
       <p><small>{t("Prices")}: {t(m.prices)}</small></p>
       {m.notKnown?.map((text) => <p key={text}><small>{t("Unknown")}: {t(text)}</small></p>)}
     </>

@@ -110,14 +110,14 @@ function Card({ p, offers, state, choice, choose }: { p: Pool; offers: Offers | 
         {others(state, p.name).map((text) => <span key={text}> · {text}</span>)}
         {p.name && <span> · {t(`weight ${p.weight}`)}</span>}
       </p>
-      {p.conditions.map((c) => <p class="bad" key={c.type}>✗ {t(`${c.type} is ${c.status}`)}{c.reason && `: ${c.reason}`}{c.message && `: ${t(c.message)}`}{c.since > 0 && ` (${t(`for ${age(state.now / 1000, c.since)}`)})`}</p>)}
+      {p.conditions.map((c) => <p class="bad" key={c.type}>✗ {t(`${c.type} is ${c.status}`)}{c.reason && `: ${c.reason}`}{c.message && <>: <span>{t(c.message)}</span></>}{c.since > 0 && ` (${t(`for ${age(state.now / 1000, c.since)}`)})`}</p>)}
       <dl>
         {p.nodes > 0 && <Fact name={t("Requested")}>{state.resources.map((r, i) => <div key={r}><Use label={r} resource={r} used={p.requests[i] ?? 0} of={p.allocatable[i] ?? 0} part={part(p.requests[i], p.allocatable[i])} /></div>)}</Fact>}
         {p.name && <Fact name={t("Limits")}>{p.limits.length === 0 ? t("none") : p.limits.map((l) => <Limit key={l.resource} {...l} />)}</Fact>}
         {p.name && <Fact name={t("Budgets")}><Budgets p={p} now={state.now / 1000} /></Fact>}
         {p.name && <Fact name={t("May launch")}><MayLaunch pool={p.name} offers={offers} now={state.now / 1000} /></Fact>}
       </dl>
-      {p.name && <Raw kind="NodePool" name={p.name} />}
+      {p.name && <Raw kind="NodePool" name={p.name} now={state.now / 1000} />}
     </article>
   );
 }
@@ -197,7 +197,8 @@ export function budget(b: { nodes: string; reasons?: string[] }): string {
   return `${most}, ${t(`for ${b.reasons?.length ? b.reasons.join(" and ") : "any reason"}`)}`;
 }
 
-const mostNamed = 5;
+/** mostNamed is how many pools are named where there may be many. */
+export const mostNamed = 5;
 
 /** Launchable shows what pools without nodes may launch, and up to which limits. */
 export function Launchable({ names, now }: { names: string[]; now: number }) {

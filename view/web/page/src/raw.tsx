@@ -20,28 +20,28 @@ interface Ref {
   name: string;
 }
 
-export function Raw({ kind, namespace = "", name, named = false }: Ref & { named?: boolean }) {
+export function Raw({ kind, namespace = "", name, named = false, now }: Ref & { named?: boolean; now: number }) {
   const [open, setOpen] = useState(false);
   const path = `/api/object?kind=${kind}&namespace=${encodeURIComponent(namespace)}&name=${encodeURIComponent(name)}`;
   const answer = useOnce<Answer>(path, open);
   return (
     <details class="raw" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>{t(`${kind}${named ? ` ${name}` : ""}: events and YAML`)}</summary>
-      {open && (answer === null ? <p role="status">{t("Reading it…")}</p> : typeof answer === "string" ? <p class="bad" role="alert">{answer}</p> : <Shown a={answer} of={kind} />)}
+      {open && (answer === null ? <p role="status">{t("Reading it…")}</p> : typeof answer === "string" ? <p class="bad" role="alert">{answer}</p> : <Shown a={answer} of={kind} now={now} />)}
     </details>
   );
 }
 
-function Shown({ a, of }: { a: Answer; of: string }) {
+function Shown({ a, of, now }: { a: Answer; of: string; now: number }) {
   const events = a.events ?? [];
   return (
     <>
-      {a.refs?.map((r) => <Raw key={r.kind + r.name} {...r} named />)}
+      {a.refs?.map((r) => <Raw key={r.kind + r.name} {...r} named now={now} />)}
       {a.noEvents ? <p class="faint">{a.noEvents}</p> : events.length === 0 ? <p class="faint">{t("No events.")}</p> : (
         <ul aria-label={t(`Events of the ${of}`)}>
           {events.map((e) => (
             <li key={e.reason + e.message + e.last}>
-              <span class={e.type === "Warning" ? "bad" : undefined}>{e.type === "Warning" ? "✗ " : ""}{e.reason}</span> <small class="faint">{t(`${age(Date.now() / 1000, e.last)} ago`)}{e.count > 1 && ", " + t(`${e.count} times`)}{e.source && `, ${e.source}`}</small>
+              <span class={e.type === "Warning" ? "bad" : undefined}>{e.type === "Warning" ? "✗ " : ""}{e.reason}</span> <small class="faint">{t(`${age(now, e.last)} ago`)}{e.count > 1 && ", " + t(`${e.count} times`)}{e.source && `, ${e.source}`}</small>
               <div>{t(e.message)}</div>
             </li>
           ))}

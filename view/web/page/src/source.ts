@@ -33,6 +33,7 @@ export class Source {
   playing = false;
   decided = 0; // counts changes to the decisions
   private stream: EventSource | null = null;
+  private epoch = ""; // of live, in which points are numbered
   private wanted = 0; // the last requested moment of the past
   private busy = false;
   private waiting: Message[] = []; // frames to replay
@@ -55,7 +56,9 @@ export class Source {
       if (this.stream?.readyState === EventSource.CLOSED) void this.comeAgain();
     });
     this.stream.addEventListener("state", (e) => {
-      this.told(() => this.live.whole(JSON.parse((e as MessageEvent<string>).data) as Message));
+      const m = JSON.parse((e as MessageEvent<string>).data) as Message;
+      if (m.e !== this.epoch) [this.epoch, this.points] = [m.e, []];
+      this.told(() => this.live.whole(m));
       void this.line();
     });
     this.stream.addEventListener("decided", () => this.told(() => this.decided++));
@@ -79,12 +82,14 @@ export class Source {
     this.changed();
   }
 
+  /** line reads the points of the current epoch, and keeps those that came meanwhile. */
   private async line(): Promise<void> {
+    const epoch = this.epoch;
     try {
-      const points = await ask<Point[]>("/api/history");
-      this.told(() => (this.points = points));
+      const points = await ask<Point[]>("/api/history"), last = points[points.length - 1]?.[0] ?? 0;
+      if (epoch === this.epoch) this.told(() => (this.points = [...points, ...this.points.filter(([s]) => s > last)]));
     } catch (e) {
-      this.told(() => (this.error = String(e)));
+      this.told(() => (this.error = (e as Error).message));
     }
   }
 
@@ -111,7 +116,7 @@ export class Source {
         });
       }
     } catch (e) {
-      this.told(() => (this.error = String(e)));
+      this.told(() => (this.error = (e as Error).message));
     } finally {
       this.busy = false;
     }
@@ -130,7 +135,7 @@ export class Source {
         if (this.waiting.length === 0) this.waiting = await ask<Message[]>(`/api/frames?after=${w.id}`);
       } catch (e) {
         this.pause();
-        this.told(() => (this.error = String(e)));
+        this.told(() => (this.error = (e as Error).message));
         return;
       }
       if (!this.playing || this.past !== w) return;

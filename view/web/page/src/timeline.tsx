@@ -18,12 +18,12 @@ interface Props {
   choose: (change: Partial<Choice>) => void;
 }
 
-// The part of the timeline that is shown, in seconds: the chosen part or everything, but at least a minute, so that
-// the first moments are not years apart. There may be no points yet; uPlot would show a single point as a thousand
-// days.
-const range = (u: uPlot, span: string): [number, number] => {
+// The part of the timeline that is shown, in seconds: the chosen part or everything until now by the cluster's clock,
+// but at least a minute, so that the first moments are not years apart. There may be no points yet; uPlot would show
+// a single point as a thousand days.
+const range = (u: uPlot, span: string, now: number): [number, number] => {
   const times = u.data?.[0] ?? [];
-  const end = times[times.length - 1] ?? Date.now() / 1000;
+  const end = Math.max(times[times.length - 1] ?? 0, Math.ceil(now / 1000)) || Date.now() / 1000;
   const [from, to] = span.split("-").map(Number);
   if (from && to && to > from) return [from / 1000, to / 1000];
   return from ? [end - from, end] : [Math.min(times[0] ?? end, end - 60), end];
@@ -89,6 +89,12 @@ const kept = "timeline"; // stored in this browser: open or closed
 export function Timeline({ source, version, view, span, choose }: Props) {
   const [chosen, setChosen] = useState(() => localStorage.getItem(kept));
   const open = chosen ? chosen === "open" : view === "cluster" && window.innerWidth >= narrow && window.innerHeight >= narrow;
+  const bounded = (e: KeyboardEvent) => { // the shown part begins or ends at the shown moment
+    if (!plot.current || points.length === 0 || (e.key !== "[" && e.key !== "]")) return;
+    const [from, to] = range(plot.current, span, source.live.now), at = source.shown.at;
+    const part = e.key === "[" ? [at, Math.ceil(to * 1000)] : [Math.floor(from * 1000), at];
+    if (part[0]! < part[1]!) choose({ span: part.join("-") });
+  };
   const toggle = () => {
     const next = open ? "closed" : "open";
     localStorage.setItem(kept, next);
@@ -112,7 +118,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
   const pointedAt = (u: uPlot) => point(u.cursor.left! < 0 ? "" : under(u, marks.current, periods.current));
   goTo.current = go;
   select.current = (from, to) => choose({ span: `${from}-${to}` });
-  const [first, final] = source.points.length > 0 && plot.current ? edges(source, range(plot.current, span)) : [0, last];
+  const [first, final] = source.points.length > 0 && plot.current ? edges(source, range(plot.current, span, source.live.now)) : [0, last];
 
   useEffect(() => {
     const style = getComputedStyle(document.documentElement);
@@ -132,7 +138,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
         }],
       },
       cursor: { drag: { x: true, y: false, setScale: false, dist: 5 } },
-      scales: { x: { time: true, range: (u) => range(u, chosenSpan.current) }, n: fromZero, $: fromZero },
+      scales: { x: { time: true, range: (u) => range(u, chosenSpan.current, source.live.now) }, n: fromZero, $: fromZero },
       axes: [
         { ...axis, space: 80, size: 30, values: (_u, times, _axis, _space, step) => times.map((t) => label(t, step)) },
         { ...axis, scale: "n", size: 50, values: (_u, v) => v.map((x) => short.format(x)) },
@@ -186,7 +192,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
   return (
     <footer class="timeline" aria-label={t("Timeline")}>
       <div ref={holder} aria-hidden="true" class={open ? "" : "closed"} />
-      {open && <Marks version={source.decided} since={points[0]?.[1] ?? 0} mark={mark} pointed={pointed} />}
+      {open && source.live.at > 0 && <Marks version={source.decided} now={source.live.now} since={points[0]?.[1] ?? 0} mark={mark} pointed={pointed} />}
       <div class="row">
         <button type="button" aria-expanded={open} onClick={toggle} aria-label={t("Chart of the timeline")}>{open ? "▾" : "▴"}</button>
         <button type="button" disabled={!source.past} onClick={() => (source.playing ? (source.pause(), choose({ at: source.past?.at ?? 0 })) : void source.play(speed, () => choose({ at: 0 })))}>
@@ -205,7 +211,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
           </select>
         </label>
         <input
-          type="range" class="moment" min={String(first)} max={String(Math.max(first, final))} value={String(Math.max(first, Math.min(final, shown)))} aria-label={t("Moment")} aria-valuetext={moment}
+          type="range" class="moment" min={String(first)} max={String(Math.max(first, final))} value={String(Math.max(first, Math.min(final, shown)))} aria-label={t("Moment")} aria-valuetext={moment} aria-keyshortcuts="[ ]" onKeyDown={bounded}
           onInput={(e) => {
             const i = Number(e.currentTarget.value);
             go(i >= last ? 0 : points[i]?.[1] ?? 0);
@@ -213,7 +219,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
         />
         <output>{moment}</output>
         <button type="button" disabled={!source.past} onClick={() => go(0)}>{t("Live")}</button>
-        {source.error && <span class="bad">{source.error}</span>}
+        {source.error && <span class="bad" role="alert">{source.error}</span>}
       </div>
     </footer>
   );
@@ -223,19 +229,20 @@ const hour = 3_600_000, minute = 60_000, soon = 10_000;
 
 interface MarksProps {
   version: number;
-  since: number; // the first moment, in milliseconds since 1970
+  now: number; // milliseconds since 1970, by the cluster's clock
+  since: number; // the first moment, likewise
   mark: (moments: Mark[], inForce: Period[]) => void;
   pointed: string;
 }
 
 /** Marks fetches the marks while the chart is open, and describes the one under the pointer. */
-function Marks({ version, since, mark, pointed }: MarksProps) {
+function Marks({ version, now, since, mark, pointed }: MarksProps) {
   const decided = useNews<{ items: Decision[] }>(`/api/decisions?limit=${mostMarks}`, version);
-  const from = Math.floor((since || Date.now()) / hour) * hour, to = Math.ceil(Date.now() / hour) * hour;
+  const from = Math.floor((since || now) / hour) * hour, to = Math.ceil(now / hour) * hour;
   const periods = useAnswer<Period[]>(`/api/periods?from=${from}&to=${to}`, minute);
   const began = useAnswer<Rollout[]>(`/api/rollouts?from=${since}&to=${to}`, soon);
   useEffect(() => mark([...(known(decided)?.items ?? []).map(decisionMark), ...(known(began) ?? []).map(rolloutMark)], known(periods) ?? []), [decided, began, periods]);
-  return <p class="pointed" aria-hidden="true">{pointed || t("Drag to select a part; ticks are decisions, triangles rollouts, strips above budgets and windows in force.")}</p>;
+  return <p class="pointed" aria-hidden="true">{pointed || t("Drag, or press [ and ] on the slider, to select a part; ticks are decisions, triangles rollouts, strips above budgets and windows in force.")}</p>;
 }
 
 const known = <T,>(answer: T | string | null): T | null => (typeof answer === "string" ? null : answer);

@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 
 export async function open() {
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
-  const tab = await browser.newPage({ viewport: { width: 1400, height: 900 } });
+  const tab = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
   tab.setDefaultTimeout(15000);
   const wrong = [];
   tab.on("pageerror", (e) => wrong.push(String(e)));
@@ -22,6 +22,15 @@ export async function enter(tab, link) {
   assert.equal(tab.url(), page + "/");
   assert.equal(await tab.evaluate(() => document.cookie), "", "what a script of the page sees of cookies");
   return page;
+}
+
+export const screens = ["cluster", "nodes", "pools", "pending", "decisions", "costs", "savings", "whatif", "addresses", "hosts", "fleet"];
+
+/** story tells a part of what a user does, and says how long it took. */
+export async function story(name, tell) {
+  const began = Date.now();
+  await tell();
+  console.log(`ok: ${name} (${Date.now() - began} ms)`);
 }
 
 const axe = readFileSync(new URL("../node_modules/axe-core/axe.min.js", import.meta.url), "utf8");

@@ -2,12 +2,11 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { accessible, enter, open } from "./browser.mjs";
+import { accessible, enter, open, screens } from "./browser.mjs";
 
 const [entrance, , folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
 const { browser, tab, wrong } = await open();
-const screens = ["cluster", "nodes", "pools", "pending", "decisions", "costs", "savings", "whatif", "addresses", "hosts", "fleet"];
 const language = () => tab.evaluate(() => document.documentElement.lang);
 
 try {

@@ -5,7 +5,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
-import { accessible, enter, open } from "./browser.mjs";
+import { accessible, enter, open, screens, story } from "./browser.mjs";
 
 const [entrance, control, folder] = process.argv.slice(2);
 mkdirSync(folder, { recursive: true });
@@ -18,7 +18,6 @@ const map = tab.getByRole("application");
 const shown = (text) => tab.getByText(text).first().waitFor();
 const mapSays = (text) => tab.locator(`[role=application][aria-label^="${text}"]`).waitFor();
 
-const screens = ["cluster", "nodes", "pools", "pending", "decisions", "costs", "savings", "whatif", "addresses", "hosts", "fleet"];
 const longest = "very-long-".repeat(25) + "abc"; // 253 characters, the maximum length of a name
 /** known is the engine's response about addresses; the page of these stories has no engine. */
 const known = {
@@ -42,12 +41,6 @@ const known = {
   growth: [{ zone: "us-west-2a", growth: 1456, free: 9 }, { zone: "us-west-2b", growth: 300, free: 3120 }],
 };
 const answered = (answer, status = 200) => tab.route("**/api/addresses", (r) => r.fulfill({ status, json: answer }));
-
-async function story(name, tell) {
-  const began = Date.now();
-  await tell();
-  console.log(`ok: ${name} (${Date.now() - began} ms)`);
-}
 
 try {
   await story("boxes are there, with sums and prices", async () => {
@@ -237,8 +230,8 @@ try {
     await tab.getByRole("combobox", { name: "show" }).selectOption("last 2 h");
     await tab.waitForFunction(() => Number(document.querySelector(".timeline [data-span]")?.dataset.span) === 7200);
     const box = await tab.locator(".timeline .u-over").boundingBox();
-    const words = tab.getByText("Rollout of Deployment shop/checkout").first(); // the chart ends at the last change, however long ago that was
-    for (let x = 0.9; !(await words.isVisible()); x = x < 0.97 ? x + 0.002 : 0.9) await tab.mouse.move(box.x + box.width * x, box.y + 40);
+    await tab.mouse.move(box.x + box.width * (1 - 500 / 7200), box.y + 40); // the chart ends now, however long ago the last change was
+    await shown("Rollout of Deployment shop/checkout");
     await picture("rollout");
     await tab.unroute("**/api/rollouts?*");
     await tab.getByRole("combobox", { name: "show" }).selectOption("everything");
@@ -271,6 +264,7 @@ try {
     await fixes.first().getByRole("button", { name: "Copied" }).waitFor();
     await tab.unroute("**/api/why?of=pod%2Fhuge&namespace=default");
     await picture("cards");
+    await accessible(tab, "a card of pending pods");
     await card.getByRole("button", { name: "default/huge" }).click();
     await tab.getByRole("complementary", { name: "Details" }).getByRole("heading", { name: "default/huge" }).waitFor();
     await tab.unroute("**/api/pending");
@@ -421,6 +415,7 @@ try {
     await told.getByText("<img src=x onerror=alert(1)>\\x1b[31m\\u202e").waitFor();
     assert.equal(await tab.locator("main img").count(), 0);
     await picture("whatif");
+    await accessible(tab, "a forecast");
   });
 
   let before = 0;
@@ -550,6 +545,7 @@ try {
     await tab.getByRole("article", { name: "batch" }).getByText("✗ NodeRegistrationHealthy is False: RegistrationFailed: nodes do not register (for ").waitFor();
     await tab.getByRole("article", { name: "batch" }).getByText("not known", { exact: true }).waitFor();
     await picture("pools");
+    await accessible(tab, "pools with offers");
     await card.getByRole("button", { name: /nodes$/ }).click();
     await tab.getByText(/^\d+ of 60 nodes$/).waitFor();
     assert.match(tab.url(), /#view=nodes;q=pool=general$/);
@@ -574,6 +570,7 @@ try {
     await shown("a subnet with free addresses may have no free block");
     assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "names of 253 characters fit");
     await picture("addresses");
+    await accessible(tab, "addresses");
     const head = subnets.getByRole("columnheader", { name: "Free", exact: true });
     await head.getByRole("button").focus();
     await tab.keyboard.press("Enter");
@@ -868,6 +865,7 @@ try {
     const link = tab.url();
     assert.match(link, /at=\d+/);
     await picture("past");
+    await accessible(tab, "the past");
     await tab.getByRole("button", { name: "Play" }).click();
     await mapSays("59 of 59 nodes");
     await tab.getByText("The state at").waitFor({ state: "detached" });
@@ -885,6 +883,7 @@ try {
     await act("down");
     await tab.getByRole("alert").waitFor();
     await picture("lost");
+    await accessible(tab, "a lost connection");
     await act("up");
     await tab.getByRole("alert").waitFor({ state: "detached", timeout: 20000 });
     await mapSays("59 of 59 nodes");
@@ -949,8 +948,8 @@ try {
   });
   await story("axe-core finds nothing wrong with any screen", async () => {
     await tab.emulateMedia({ colorScheme: "light" });
-    for (const [scheme, wide] of [["light", 1440], ["dark", 1440], ["light", 390]]) {
-      await tab.emulateMedia({ colorScheme: scheme });
+    for (const [scheme, wide, contrast = "no-preference"] of [["light", 1440], ["dark", 1440, "more"], ["light", 390, "more"], ["dark", 390]]) {
+      await tab.emulateMedia({ colorScheme: scheme, contrast });
       await tab.setViewportSize({ width: wide, height: 900 });
       for (const view of screens) {
         await tab.goto("about:blank");
@@ -958,7 +957,7 @@ try {
         await tab.getByRole("complementary", { name: "Details" }).getByRole("button", { name: /^shop/ }).first().waitFor();
         if (wide < 700) await tab.getByRole("button", { name: "Close details" }).click();
         await (view === "cluster" ? mapSays("59 of 59 nodes") : tab.getByRole("heading", { level: 2 }).first().waitFor());
-        await accessible(tab, `${view}, ${scheme}, ${wide} pixels`);
+        await accessible(tab, `${view}, ${scheme}, ${wide} pixels, contrast ${contrast}`);
         if (scheme === "light") await picture(`light-${view}-${wide}`);
       }
       await tab.keyboard.press("Control+k");
