@@ -1,14 +1,10 @@
 package crds_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/plane/planetest"
 )
@@ -56,6 +52,18 @@ func TestFargateProfilesAreValidated(t *testing.T) {
 			`{selectors: [{namespace: a}], sizing: Large}`,
 			`spec.sizing: Unsupported value: "Large": supported values: "Fargate", "Exact"`,
 		},
+		"an unknown engine": {
+			`{selectors: [{namespace: a}], engine: QEMU}`,
+			`spec.engine: Unsupported value: "QEMU": supported values: "Auto", "KVM", "TCG", "Namespace"`,
+		},
+		"unknown restrictions": {
+			`{selectors: [{namespace: a}], sizing: Exact, restrictions: Some}`,
+			`spec.restrictions: Unsupported value: "Some": supported values: "Fargate", "None"`,
+		},
+		"an unknown log router": {
+			`{selectors: [{namespace: a}], logging: {router: Sidecar}}`,
+			`spec.logging.router: Unsupported value: "Sidecar": supported values: "ConfigMap", "Disabled"`,
+		},
 		"privileges on Fargate": {
 			`{selectors: [{namespace: a}], restrictions: None}`,
 			"restrictions: None needs sizing: Exact; with sizing: Fargate pods are refused as Fargate refuses them",
@@ -74,21 +82,7 @@ func TestFargateProfilesAreValidated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &unstructured.Unstructured{Object: map[string]any{}}
-			var spec map[string]any
-			if err := yaml.Unmarshal([]byte(c.spec), &spec); err != nil {
-				t.Fatal(err)
-			}
-			o.SetGroupVersionKind(schema.GroupVersionKind{Group: "nodeless.sh", Version: "v1alpha1", Kind: "FargateProfile"})
-			o.SetName("p")
-			o.Object["spec"] = spec
-			err := api.Create(context.Background(), o, client.DryRunAll)
-			switch {
-			case c.want == "" && err != nil:
-				t.Error(err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("got %v\nwant %s", err, c.want)
-			}
+			o := tryCreate(t, api, "nodeless.sh/v1alpha1", "FargateProfile", c.spec, c.want)
 			if s := o.Object["spec"].(map[string]any); name == "the articles' wildcard" &&
 				(s["sizing"] != "Fargate" || s["engine"] != "Auto") {
 				t.Errorf("defaults are missing: %v", s)

@@ -17,6 +17,7 @@ const (
 	HazardRestart   = "DaemonSetRestart"    // a DaemonSet's pod competes for its slot
 	HazardShutOut   = "DaemonSetShutOut"    // a DaemonSet without a critical priority on a full node
 	HazardRoll      = "NoRoomForRoll"       // the other nodes have no room for the pods of one
+	HazardBlocked   = "RollBlocked"         // nodes with pods that must not be evicted
 	HazardStuck     = "CriticalPodsPending" // critical pods that are already Pending
 	HazardMixed     = "MixedNodes"          // nodes that keep their limit of pods
 	HazardPrefixes  = "PrefixesOfSubnets"   // prefixes that subnets must provide
@@ -42,7 +43,8 @@ func hazards(was, then *facts) []Hazard {
 		out = slices.Concat(out, withoutAddress(was, then), prefixesNeeded(was, then))
 	}
 	if limits {
-		out = slices.Concat(out, noRoomForRoll(was, then), mixedNodes(was, then), reservedGrows(was, then))
+		out = slices.Concat(out, noRoomForRoll(was, then), blocked(was, then), mixedNodes(was, then),
+			reservedGrows(was, then))
 	}
 	if rolling := rollingDaemons(was, then); len(rolling) > 0 {
 		out = slices.Concat(out, restarts(was, rolling), shutOut(was, then))
@@ -186,6 +188,26 @@ func noRoomForRoll(was, then *facts) []Hazard {
 		"place: the other nodes have too few slots and addresses. Nodeless launches the replacement first and drains then; "+
 		"a node group without surge needs another node first", worst, reason.Count(short, "pod"),
 		agree(short, "has", "have"))}}
+}
+
+// blocked names the nodes that are not replaced as long as a pod of theirs must not be evicted.
+func blocked(was, then *facts) []Hazard {
+	pods := 0
+	var nodes []string
+	for i := range was.nodes {
+		n := &was.nodes[i]
+		if n.blocked == 0 || then.takesThen(n) == was.takesThen(n) {
+			continue
+		}
+		pods += n.blocked
+		nodes = append(nodes, n.name+": "+n.blockedBy)
+	}
+	if len(nodes) == 0 {
+		return nil
+	}
+	return []Hazard{{HazardBlocked, len(nodes), pods, fmt.Sprintf("%s to be replaced %s the old limit of pods as long as "+
+		"%s there must not be evicted (%s)", reason.Count(len(nodes), "node"), agree(len(nodes), "keeps", "keep"),
+		reason.Count(pods, "pod"), reason.Some(nodes, 3))}}
 }
 
 // mixedNodes says which nodes keep their limit of pods although it changes for others of their type.

@@ -32,6 +32,10 @@ type nodeFacts struct {
 	windows         bool // aws-node gives its pods no addresses
 	takes           int  // pods that its kubelet accepts
 	pods, host      int  // bound pods; those on the host network
+	// blocked is the number of pods that must not be evicted, unless the node's terminationGracePeriod overrides that;
+	// blockedBy names the first of them, by name, and why.
+	blocked   int
+	blockedBy string
 }
 
 // facts returns the facts of a run that has not started.
@@ -51,11 +55,13 @@ func (r *run) facts() facts {
 		if o := r.nodes[n.Name]; o != nil {
 			_, control := o.Labels["node-role.kubernetes.io/control-plane"]
 			at[n.Name] = len(f.nodes)
-			f.nodes = append(f.nodes, nodeFacts{
+			facts := nodeFacts{
 				name: n.Name, pool: n.Pool, typ: cmp.Or(n.Type, o.Labels[model.LabelInstanceType]), managed: n.Claim != "",
 				control: control, windows: o.Labels[model.LabelOS] == string(corev1.Windows),
 				takes: int(n.Allocatable[model.Pods]),
-			})
+			}
+			facts.block(n)
+			f.nodes = append(f.nodes, facts)
 		}
 	}
 	for _, p := range r.pods {
@@ -68,6 +74,20 @@ func (r *run) facts() facts {
 		}
 	}
 	return f
+}
+
+// block counts the pods of a node that keep it from being replaced.
+func (f *nodeFacts) block(n *model.Node) {
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if n.Deadline || p.Daemon || !p.Protected() {
+			continue
+		}
+		if f.blocked++; f.blocked == 1 {
+			f.blockedBy = p.Namespace + "/" + p.Name + ", " +
+				cmp.Or(p.EvictionBlocked, "which has the annotation karpenter.sh/do-not-disrupt")
+		}
+	}
 }
 
 // count adds a pod to its node or to the pending pods. at gives the index in f.nodes by node name.

@@ -178,6 +178,43 @@ func TestTheKopsAccidentIsForetold(t *testing.T) {
 	}
 }
 
+// A node of the roll whose pods must not be evicted is named with the reason. Critical pods that are Pending already are
+// counted: tools that wait for them stop at the first node.
+func TestWhatHoldsUpARollIsNamed(t *testing.T) {
+	const (
+		budget  = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: web, namespace: shop}\nspec: {selector: {matchLabels: {app: %s}}, maxUnavailable: 0}\n"
+		blocked = "1 node to be replaced keeps the old limit of pods as long as "
+	)
+	kept := strings.Replace(kopsPods("w1", 5), "labels: {app: web}", `labels: {app: web}, annotations: {karpenter.sh/do-not-disrupt: "true"}`, 1)
+	critical := strings.ReplaceAll(kopsPods("", 2), "spec: {", "spec: {priorityClassName: system-cluster-critical, ")
+	base := kopsPool + kopsClass("") + kopsDaemon("aws-node", "system-node-critical", "false") +
+		kopsNode("control", 2) + kopsNode("w1", 0)
+	find := func(cluster, kind string) (found whatif.Hazard) {
+		t.Helper()
+		for _, h := range hazardsOf(t, cluster, kopsClass("maxPods: 110")) {
+			if h.Kind == kind {
+				found = h
+			}
+		}
+		return found
+	}
+	for _, c := range []struct {
+		pods, kind string
+		nodes, n   int
+		why        string
+	}{
+		{kept, whatif.HazardBlocked, 1, 1, blocked + "1 pod there must not be evicted (w1: shop/web-w1-0, which has the annotation karpenter.sh/do-not-disrupt)"},
+		{kopsPods("w1", 5) + fmt.Sprintf(budget, "web"), whatif.HazardBlocked, 1, 5, blocked + "5 pods there must not be evicted (w1: shop/web-w1-0, PodDisruptionBudget shop/web allows no eviction)"},
+		{kopsPods("w1", 5) + fmt.Sprintf(budget, "api"), whatif.HazardBlocked, 0, 0, ""},
+		{kopsPods("w1", 5) + critical, whatif.HazardStuck, 0, 2, "2 pods of critical priority are Pending already (shop/web--0, shop/web--1): tools"},
+		{kopsPods("w1", 5), whatif.HazardStuck, 0, 0, ""},
+	} {
+		if h := find(base+c.pods, c.kind); h.Nodes != c.nodes || h.Pods != c.n || !strings.Contains(h.Why, c.why) {
+			t.Errorf("%+v\nwant %d nodes, %d pods, %s", h, c.nodes, c.n, c.why)
+		}
+	}
+}
+
 // aws-node does not run on Windows: such nodes need no prefixes, whatever their type, and have the addresses of one
 // interface.
 func TestWindowsNodesTakeNoPrefixes(t *testing.T) {

@@ -4,8 +4,10 @@
 //	make conformance-node
 //	make conformance-node ARGS='-focus "Ephemeral Containers"'
 //	make conformance-node ARGS='-part 3/20'
+//	make conformance-node ARGS=-serial
 //
 // The suite's images are assembled from programs of the same module and of this machine, under the names that the
-// suite uses. This is a separate module, so that the suite's dependencies stay out of the product. expected.tsv lists
-// the specs that fail and why; any other failure fails the run.
+// suite uses. This is a separate module, so that the suite's dependencies stay out of the product. A failure is
+// expected if expected.tsv lists the spec, or if an event says that Fargate refuses a pod of it. Any other fails the
+// run.
 package main

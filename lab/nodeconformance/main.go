@@ -29,6 +29,13 @@ const defaultFocus = `\[NodeConformance\]|\[Conformance\]`
 // defaultSkip excludes specs that change the whole cluster, take long, or need optional features.
 const defaultSkip = `\[Serial\]|\[Disruptive\]|\[Slow\]|\[Feature:`
 
+// serialFocus and serialSkip select, with -serial, the specs of defaultFocus that change the whole cluster or take
+// long.
+const (
+	serialFocus = `\[(Serial|Slow)\].*\[(Node)?Conformance\]|\[(Node)?Conformance\].*\[(Serial|Slow)\]`
+	serialSkip  = `\[Disruptive\]|\[Feature:`
+)
+
 func main() { process.Main("nodeconform", run) }
 
 func run(ctx context.Context, args []string) error {
@@ -50,16 +57,27 @@ func run(ctx context.Context, args []string) error {
 
 func parse(args []string) (o options, err error) {
 	var part string
+	var serial bool
 	f := flag.NewFlagSet("nodeconform", flag.ContinueOnError)
 	f.StringVar(&o.root, "root", ".", "folder of the repository")
 	f.StringVar(&o.nodeless, "nodeless", filepath.Join("bin", "nodeless"), "the program under test")
 	f.StringVar(&o.focus, "focus", defaultFocus, "regular expression: only specs whose text matches")
 	f.StringVar(&o.skip, "skip", defaultSkip, "regular expression: no specs whose text matches")
 	f.StringVar(&part, "part", "", "only one part of the specs, such as 3/20")
+	f.BoolVar(&serial, "serial", false, "the specs that are [Serial] or [Slow], one at a time, instead of the others")
 	f.IntVar(&o.procs, "procs", 2, "specs at a time")
 	f.DurationVar(&o.limit, "timeout", 3*time.Hour, "of all specs together")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	if serial {
+		o.procs = 1
+		if o.focus == defaultFocus {
+			o.focus = serialFocus
+		}
+		if o.skip == defaultSkip {
+			o.skip = serialSkip
+		}
 	}
 	if part != "" {
 		k, n, _ := strings.Cut(part, "/")

@@ -36,12 +36,13 @@ func findInArchive(path string, ref name.Reference, _ v1.Platform) (*found, erro
 		if err != nil {
 			return nil, fmt.Errorf("is damaged: %w; write it again with `docker save`", err)
 		}
-		return describeArchive(path, img)
+		return describeArchive(path, img, len(d.Layers))
 	}
 	return nil, nil
 }
 
-func describeArchive(path string, img v1.Image) (*found, error) {
+// describeArchive describes an image for which the archive's manifest names so many layers.
+func describeArchive(path string, img v1.Image, layers int) (*found, error) {
 	raw, err := img.RawConfigFile()
 	if err != nil {
 		return nil, fmt.Errorf("is damaged: %w; write it again with `docker save`", err)
@@ -54,8 +55,12 @@ func describeArchive(path string, img v1.Image) (*found, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its configuration is no JSON: %w; write it again with `docker save`", err)
 	}
-	if len(config.RootFS.DiffIDs) > maxLayers {
-		return nil, fmt.Errorf("it has %d layers, at most %d are accepted; squash it", len(config.RootFS.DiffIDs), maxLayers)
+	if n := len(config.RootFS.DiffIDs); n != layers { // package tarball would panic
+		return nil, fmt.Errorf("its manifest names %d layers, its configuration %d; write it again with `docker save`",
+			layers, n)
+	}
+	if layers > maxLayers {
+		return nil, tooManyLayers(layers)
 	}
 	f := &found{where: "docker archive " + path, config: blob{digest: id, size: size}}
 	for _, h := range config.RootFS.DiffIDs {

@@ -40,18 +40,18 @@ func readBlob(ctx context.Context, open openBlob, b blob) ([]byte, error) {
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || broken(err)) {
 		return nil, fmt.Errorf("read %s: %w", b.digest, err)
 	}
 	if len(data) > maxConfigBytes {
 		return nil, fmt.Errorf("%s is larger than %d bytes; build the image again with less metadata", b.digest,
 			maxConfigBytes)
 	}
-	if got, _, err := v1.SHA256(bytes.NewReader(data)); err != nil || got != b.digest {
+	if got, _, failed := v1.SHA256(bytes.NewReader(data)); failed != nil || got != b.digest {
 		return nil, fmt.Errorf("%w: %s has the digest %s; push the image again, or delete the local copy", errDamaged,
 			b.digest, got)
 	}
-	return data, nil
+	return data, err
 }
 
 func missing(err error) string {
@@ -139,6 +139,12 @@ func interrupted(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errStalled) || errors.As(err, &network)
 }
 
+// broken reports whether err is the connection's or this host's disk's, and says nothing about the content.
+func broken(err error) bool {
+	var disk *fs.PathError
+	return errors.As(err, &disk) || err != nil && interrupted(err)
+}
+
 // download streams a blob into the store and verifies it.
 func (p *Puller) download(ctx context.Context, f *found, b blob) error {
 	if b.size > p.limits.Bytes {
@@ -169,9 +175,8 @@ func (p *Puller) download(ctx context.Context, f *found, b blob) error {
 
 // checkDownload returns what is wrong with a download of n bytes with the digest got, which ended with err.
 func (f *found) checkDownload(b blob, n, limit int64, got string, err error) error {
-	var disk *fs.PathError
 	switch {
-	case errors.As(err, &disk) || err != nil && interrupted(err):
+	case broken(err):
 		return fmt.Errorf("download from %s: %w", f.where, err)
 	case b.size < 0 && n > limit:
 		return fmt.Errorf("is more than %d bytes; %s", limit, remedyLimit)

@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/nodeless/nodeless/microvm/image/build"
@@ -71,6 +73,26 @@ func TestBadImages(t *testing.T) {
 		{"a chart", good, answer("GET", "/manifests/", send(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.manifest.v1+json",
 			"config":{"mediaType":"application/vnd.cncf.helm.config.v1+json","digest":"`+configOf(t, good)+`","size":1}}`)), []string{"not a container image", "helm"}},
 		{"a manifest that is none", good, answer("GET", "/manifests/", send(`[]`)), []string{"manifest is no JSON"}},
+		{"a manifest of 0 bytes", good, answer("GET", "/manifests/", send("")), []string{"manifest is no JSON"}},
+		{
+			"an index without images", good, answer("GET", "/manifests/", func(w http.ResponseWriter) {
+				w.Header().Set("Content-Type", string(types.OCIImageIndex))
+				send(`{"schemaVersion":2,"manifests":[]}`)(w)
+			}),
+			[]string{"its index names no image; build it again for linux/amd64"},
+		},
+		{
+			"a configuration of 0 bytes", good,
+			answer("GET", configOf(t, good), send("")),
+			[]string{"damaged: " + configOf(t, good) + " has the digest sha256:" + digestOfNothing, "push the image again"},
+		},
+		{
+			"a manifest of 100,000 layers", good,
+			answer("GET", "/manifests/", send(`{"schemaVersion":2,"config":{"mediaType":"`+string(types.OCIConfigJSON)+
+				`","digest":"`+configOf(t, good)+`","size":1},"layers":[`+
+				repeated(100_000, `{"digest":"`+digest.String()+`","size":1}`)+`]}`)),
+			[]string{"it has 100000 layers, at most 512 are accepted", "squash it"},
+		},
 		{
 			"a missing layer", good,
 			answer("GET", digest.Hex, func(w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) }),
@@ -107,6 +129,75 @@ func TestBadImages(t *testing.T) {
 			}
 			if disks, _ := filepath.Glob(filepath.Join(dir, disks, "*")); len(disks) != 0 {
 				t.Errorf("a disk was made: %v", disks)
+			}
+		})
+	}
+}
+
+// repeated returns n elements of a JSON array.
+func repeated(n int, element string) string {
+	return strings.TrimSuffix(strings.Repeat(element+",", n), ",")
+}
+
+// digestOfNothing is the sha256 of 0 bytes.
+const digestOfNothing = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// A docker archive may name other numbers of layers in its manifest and in its configuration.
+func TestBadArchives(t *testing.T) {
+	for _, c := range []struct {
+		idea                 string
+		inManifest, inConfig int
+		want                 string
+	}{
+		{"100,000 layers", 100_000, 100_000, "it has 100000 layers, at most 512 are accepted; squash it"},
+		{"100,000 layers in the manifest alone", 100_000, 1, "its manifest names 100000 layers, its configuration 1"},
+		{"a layer in the configuration alone", 0, 1, "its manifest names 0 layers, its configuration 1"},
+	} {
+		t.Run(c.idea, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "saved.tar")
+			file, err := os.Create(path)
+			must(t, err)
+			w := tar.NewWriter(file)
+			for name, content := range map[string]string{
+				"manifest.json": `[{"Config":"config","RepoTags":["example.local/app:1"],"Layers":[` +
+					repeated(c.inManifest, `"layer"`) + `]}]`,
+				"config": `{"os":"linux","rootfs":{"type":"layers","diff_ids":[` +
+					repeated(c.inConfig, `"sha256:`+digestOfNothing+`"`) + `]}}`,
+				"layer": "",
+			} {
+				must(t, w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}))
+				_, err := w.Write([]byte(content))
+				must(t, err)
+			}
+			must(t, errors.Join(w.Close(), file.Close()))
+			p := open(t, Options{Sources: []string{path}})
+			_, err = p.Pull(t.Context(), Request{Reference: "example.local/app:1"})
+			says(t, err, "image example.local/app:1", path, c.want)
+		})
+	}
+}
+
+// An image FROM scratch may have no layers, or one of 0 bytes, as old builders wrote them. As with containerd, it runs:
+// its files come from volumes.
+func TestImagesWithoutFiles(t *testing.T) {
+	nothing := static.NewLayer(nil, types.OCIUncompressedLayer)
+	withNothing, err := mutate.AppendLayers(forArchitecture(t, "amd64"), nothing)
+	must(t, err)
+	for idea, img := range map[string]v1.Image{
+		"no layers": forArchitecture(t, "amd64"), "a layer of 0 bytes": withNothing,
+	} {
+		t.Run(idea, func(t *testing.T) {
+			s := newServer(t)
+			s.push(t, "app:1", img)
+			saved := filepath.Join(t.TempDir(), "saved.tar")
+			tag, err := name.NewTag("example.local/app:1")
+			must(t, err)
+			must(t, tarball.WriteToFile(saved, tag, img))
+			p := open(t, Options{Transport: s.transport, Architecture: "amd64", Sources: []string{saved}})
+			for _, ref := range []string{s.host + "/app:1", tag.Name()} {
+				if got := pulled(t, p, Request{Reference: ref}); got.DiskBytes == 0 {
+					t.Errorf("%s has a disk of 0 bytes", ref)
+				}
 			}
 		})
 	}
@@ -208,6 +299,10 @@ func TestDamagedLocalLayouts(t *testing.T) {
 		{"an index that is none", func(t *testing.T, dir, blob string) {
 			must(t, os.WriteFile(filepath.Join(dir, "index.json"), []byte("nothing"), 0o600))
 		}, "index.json is no index"},
+		{"an index of 0 bytes", func(t *testing.T, dir, blob string) {
+			must(t, os.Truncate(filepath.Join(dir, "index.json"), 0))
+		}, "index.json is no index"},
+		{"a layer of 0 bytes", func(t *testing.T, dir, blob string) { must(t, os.Truncate(blob, 0)) }, "ended after 0 of"},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "layout")

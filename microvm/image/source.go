@@ -47,7 +47,7 @@ func fromManifest(raw []byte) (config blob, layers []blob, err error) {
 			"its manifest (%s, configuration %s) is not a container image's; name an image, not a chart or another artifact",
 			m.MediaType, m.Config.MediaType)
 	case len(m.Layers) > maxLayers:
-		return blob{}, nil, fmt.Errorf("it has %d layers, at most %d are accepted; squash it", len(m.Layers), maxLayers)
+		return blob{}, nil, tooManyLayers(len(m.Layers))
 	}
 	for _, d := range append([]v1.Descriptor{m.Config}, m.Layers...) {
 		if d.Digest.Algorithm != "sha256" {
@@ -58,6 +58,10 @@ func fromManifest(raw []byte) (config blob, layers []blob, err error) {
 		layers = append(layers, blob{digest: l.Digest, size: l.Size})
 	}
 	return blob{digest: m.Config.Digest, size: m.Config.Size}, layers, nil
+}
+
+func tooManyLayers(n int) error {
+	return fmt.Errorf("it has %d layers, at most %d are accepted; squash it", n, maxLayers)
 }
 
 // choose returns the variant for a platform in an index.
@@ -76,6 +80,9 @@ func choose(raw []byte, want v1.Platform) (v1.Hash, error) {
 		case d.Platform.OS != "unknown": // others are attestations
 			has = append(has, d.Platform.String())
 		}
+	}
+	if len(has) == 0 {
+		return v1.Hash{}, fmt.Errorf("its index names no image; build it again for %s", want)
 	}
 	return v1.Hash{}, platformError(want, strings.Join(has, ", "))
 }

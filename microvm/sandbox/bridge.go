@@ -154,9 +154,10 @@ func (b *Bridge) Attach(at wire.Network, spec *vmm.Spec) (err error) {
 
 // openTap opens a new tap.
 func (b *Bridge) openTap() (*os.File, error) {
-	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	const device = "/dev/net/tun"
+	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open %s: %w; load the kernel module tun (modprobe tun)", device, err)
 	}
 	req, err := unix.NewIfreq(b.name[:min(len(b.name), 10)] + "-%d") // the kernel chooses the number
 	if err == nil {

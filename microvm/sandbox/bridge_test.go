@@ -1,13 +1,19 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"github.com/nodeless/nodeless/internal/kit/osthread"
 	"github.com/nodeless/nodeless/microvm/vmm"
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -15,6 +21,32 @@ import (
 // Pods see only the host, which forwards: they reach each other, and the host reaches them. Their devices vanish with
 // their VMs.
 func TestBridge(t *testing.T) { withEachDriver(t, reachEachOther) }
+
+// A host without TUN has no bridge, and says why.
+func TestHostWithoutTUN(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a bridge needs root")
+	}
+	err := osthread.Run(func() error {
+		if err := errors.Join(unix.Unshare(unix.CLONE_NEWNET|unix.CLONE_NEWNS),
+			unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""),
+			unix.Mount("tmpfs", "/dev/net", "tmpfs", 0, "")); err != nil {
+			return err
+		}
+		_, err := NewBridge("nltest", netip.MustParsePrefix("10.213.78.0/24"))
+		const want = "open /dev/net/tun: no such file or directory; load the kernel module"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := netlink.LinkByName("nltest"); err == nil {
+			t.Error("the bridge is left")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Skip("no namespaces here:", err)
+	}
+}
 
 func reachEachOther(t *testing.T, d vmm.Driver) {
 	if os.Geteuid() != 0 {

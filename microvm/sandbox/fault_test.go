@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -40,6 +41,7 @@ func TestVMFailures(t *testing.T) {
 	}{
 		{"killed", "the virtual machine ended", 0, func(vm *VM) { _ = unix.Kill(vm.process.PID(), unix.SIGKILL) }},
 		{"panic", "sysrq triggered crash", 0, inside("echo c > /proc/sysrq-trigger")},
+		{"reboot", "the virtual machine ended", 0, inside("echo b > /proc/sysrq-trigger")},
 		// The first process ignores every signal that would stop it, but not the kernel's freezer. The VMM and the guest's
 		// kernel continue.
 		{
@@ -67,6 +69,30 @@ func TestVMFailures(t *testing.T) {
 			}
 			vm.Remove()
 		})
+	}
+}
+
+// neverBoots is a driver whose VMs take connections, but whose guests do nothing after a line on their console.
+type neverBoots struct{ *vmm.QEMU }
+
+func (d neverBoots) Start(ctx context.Context, spec vmm.Spec) (*vmm.Process, bool, error) {
+	p, fromTemplate, err := d.QEMU.Start(ctx, spec)
+	if err == nil {
+		err = errors.Join(unix.Kill(p.PID(), unix.SIGSTOP),
+			os.WriteFile(filepath.Join(spec.Dir, "console.log"), []byte("waiting for the root disk\n"), 0o600))
+	}
+	return p, fromTemplate, err
+}
+
+// A guest that never boots is ended, and the status says how far it came.
+func TestAGuestNeverBoots(t *testing.T) {
+	h := open(t, Config{Driver: neverBoots{driver(t)}, BootLimit: time.Second, HangLimit: time.Second})
+	vm := run(t, h, workload("stuck", wire.Pod{Containers: []wire.Container{container("main", "true")}}))
+	s := await(t, vm, "the end", ended)
+	for _, want := range []string{"agent does not answer", `the end of its console: "`, "waiting for the root disk"} {
+		if !strings.Contains(s.Failure, want) {
+			t.Errorf("%q does not say %q", s.Failure, want)
+		}
 	}
 }
 

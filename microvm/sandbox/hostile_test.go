@@ -95,6 +95,20 @@ func TestAStatusIsLimited(t *testing.T) {
 	}
 }
 
+// A guest that boots again has no pod any more, and does not get it twice.
+func TestAGuestBootsTwice(t *testing.T) {
+	s := talking(t, func(_ *wire.Stream, kind string, _ json.RawMessage) (any, error) {
+		if kind != wire.KindHello {
+			t.Errorf("it is sent %s", kind)
+		}
+		return wire.Hello{}, nil
+	})
+	s.vm.host.config.HangLimit = patience
+	if err := s.introduce(t.Context()); err == nil || err.Error() != "the guest has lost its pod: it has booted again" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // What a guest says of itself may become why its VM has ended.
 func TestAFailureIsLimited(t *testing.T) {
 	s := talking(t, func(*wire.Stream, string, json.RawMessage) (any, error) {

@@ -12,9 +12,6 @@ import (
 
 // Limits of a session.
 const (
-	// bootLimit is the time for an emulated guest to boot on a busy host: six at a time took at most 10 s on two busy
-	// cores. A pod whose guest hangs gets another one.
-	bootLimit  = 2 * time.Minute
 	pingPeriod = 5 * time.Second
 	maxEvents  = 256 // not taken yet; the oldest are dropped
 )
@@ -28,7 +25,7 @@ type session struct {
 // serveSession connects to the guest and serves the session until it ends. An error means that the VM is unusable;
 // nil means that another session may begin.
 func (vm *VM) serveSession(ctx context.Context) error {
-	dialing, cancel := context.WithTimeout(ctx, bootLimit+vm.host.config.HangLimit)
+	dialing, cancel := context.WithTimeout(ctx, vm.host.config.BootLimit+vm.host.config.HangLimit)
 	defer cancel()
 	conn, err := vm.process.Dial(dialing)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -85,7 +82,9 @@ func (s session) introduce(ctx context.Context) error {
 	case hello.ID == vm.record.ID:
 		vm.pending = nil
 		return nil
-	case hello.ID != "" || vm.pending == nil:
+	case hello.ID == "" && vm.pending == nil:
+		return errors.New("the guest has lost its pod: it has booted again")
+	case hello.ID != "":
 		return fmt.Errorf("the guest says it runs pod %.64q", hello.ID)
 	}
 	makeUnique(vm.pending)

@@ -5,8 +5,11 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -48,6 +51,64 @@ func outside(t *testing.T) string {
 		}
 	}
 	return ""
+}
+
+// A VMM that root has started cannot read this computer's files, and yet its guest resolves names.
+func TestGuestsInUserModeResolveNames(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("a name server needs root")
+	}
+	server, err := net.ListenPacket("udp", "127.0.0.77:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	go answerNames(server, netip.MustParseAddr("192.0.2.7"))
+	h := open(t, Config{Driver: driver(t)})
+	c := container("main", "until nslookup name.example 2>&1 | grep -o 192.0.2.7; do sleep 0.5; done")
+	vm := run(t, h, workload("names", wire.Pod{Containers: []wire.Container{c}}))
+	// As if this computer had this name server.
+	resolvers := filepath.Join(vm.dir, "etc", "resolv.conf")
+	if own, err := os.ReadFile("/etc/resolv.conf"); err == nil {
+		if copied, err := os.ReadFile(resolvers); string(copied) != string(own) {
+			t.Errorf("the VMM sees the name servers %q, %v", copied, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(resolvers), 0o711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(resolvers, []byte("nameserver 127.0.0.77\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	await(t, vm, "the pod ends", ended)
+	if got := log(t, vm, logOptions{Container: "main"}); got != "192.0.2.7\n" {
+		t.Errorf("the guest says %q", got)
+	}
+}
+
+// answerNames answers all queries for IPv4 addresses with one, until the server is closed.
+func answerNames(server net.PacketConn, with netip.Addr) {
+	b := make([]byte, 512)
+	for {
+		n, from, err := server.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if m.Unpack(b[:n]) != nil || len(m.Questions) != 1 {
+			continue
+		}
+		m.Response, m.Additionals = true, nil
+		if m.Questions[0].Type == dnsmessage.TypeA {
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassINET},
+				Body:   &dnsmessage.AResource{A: with.As4()},
+			}}
+		}
+		if answer, err := m.Pack(); err == nil {
+			_, _ = server.WriteTo(answer, from)
+		}
+	}
 }
 
 // A pod without a network of its own, as on a host without root, does not reach what listens on the host's loopback:

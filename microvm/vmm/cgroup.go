@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const cgroupRoot = "/sys/fs/cgroup"
+// cgroupRoot is where cgroups are mounted. Tests change it.
+var cgroupRoot = "/sys/fs/cgroup"
 
 // group is the cgroup of a VM: one directory under cgroup v2, one per hierarchy under v1, and none where cgroups are
 // not writable.

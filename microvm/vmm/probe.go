@@ -1,6 +1,7 @@
 package vmm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,7 @@ func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
 		return Capabilities{}, fmt.Errorf("%w: %s -help: %w", ErrNoVMM, q.Binary, err)
 	}
 	q.help = string(output)
-	kvm, kvmErr := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	kvm, kvmErr := os.OpenFile(cmp.Or(q.kvm, "/dev/kvm"), os.O_RDWR, 0)
 	if kvmErr == nil {
 		_ = kvm.Close()
 	}
@@ -62,24 +63,44 @@ func (q *QEMU) probe(ctx context.Context) (Capabilities, error) {
 	for _, a := range []struct {
 		name, warning string
 		limit         time.Duration
-		skip          bool
+		missing       error
 	}{
-		{name: "kvm", limit: kvmProbeLimit, skip: kvmErr != nil},
+		{name: "kvm", limit: kvmProbeLimit, missing: kvmErr},
 		{name: "tcg", limit: tcgProbeLimit, warning: tcgWarning},
 	} {
-		if q.Accelerator != a.name && (q.Accelerator != "" || a.skip) {
+		if q.Accelerator != "" && q.Accelerator != a.name {
 			continue
 		}
-		q.found = Capabilities{Driver: "qemu", Accelerator: a.name, Version: version, Warning: a.warning}
+		q.found = Capabilities{Driver: "qemu", Accelerator: a.name, Version: version}
 		began := time.Now()
-		if err := q.startProbe(ctx, a.limit); err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", a.name, err))
-			continue
+		err := a.missing
+		if err == nil {
+			err = q.startProbe(ctx, a.limit)
 		}
-		q.found.Boot = time.Since(began)
-		return q.found, nil
+		if err == nil {
+			q.found.Boot = time.Since(began)
+			q.found.Warning = strings.TrimSpace(a.warning + " " + limitsWarning())
+			return q.found, nil
+		}
+		failures = append(failures, fmt.Errorf("%s: %w", a.name, err))
 	}
-	return Capabilities{}, fmt.Errorf("%w boots a guest here: %w", ErrNoVMM, errors.Join(failures...))
+	err = fmt.Errorf("%w boots a guest here: %w", ErrNoVMM, errors.Join(failures...))
+	if q.Accelerator == "kvm" {
+		err = fmt.Errorf("%w; the engines auto and tcg emulate the guest's CPU instead, slowly: start the host with "+
+			"--engine auto", err)
+	}
+	return Capabilities{}, err
+}
+
+// limitsWarning says why the VMMs of this host lack limits beside those of their guests; "" if they have all.
+func limitsWarning() string {
+	g, _, err := makeGroup(fmt.Sprintf("probe-limits-%d", os.Getpid()), vmmLimits(probeShape))
+	g.remove()
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("The processes that run microVMs lack limits of their own on CPU, memory or processes, and "+
+		"compete with this machine's other processes: %s.", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 func (q *QEMU) startProbe(ctx context.Context, limit time.Duration) error {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // processMark is in the command line of every process that this package starts.
@@ -37,7 +39,8 @@ type QEMU struct {
 	initrd   string
 	help     string // the VMM's description of its options
 
-	sharesNamespaces bool // root cannot create namespaces here
+	sharesNamespaces bool   // root cannot create namespaces here
+	kvm              string // the device; "" is /dev/kvm
 	tscKHz           uint64
 
 	mu        sync.Mutex
@@ -91,6 +94,8 @@ type command struct {
 	memory   string   // file behind the guest's memory; "" is anonymous
 	share    bool     // writes to the memory go to the file
 	incoming int      // descriptor from which to read a device state; 0: none
+	// hostNetwork keeps a confined VMM in the host's network, which libslirp needs.
+	hostNetwork bool
 }
 
 // arguments returns QEMU's arguments. All VMs have the same devices, used or not, so that each can be restored from
@@ -183,10 +188,7 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 		return nil, false, fmt.Errorf("VM %s: %d disks, a VM can have %d: use fewer different images", spec.ID,
 			len(spec.Disks), MaxDisks)
 	}
-	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork}
-	if spec.UserNet == nil { // UserNet needs the host's network and name servers, and is for hosts without root
-		c.confine = q.confine(spec.ID)
-	}
+	c := command{shape: spec.Shape, disks: spec.Disks, network: noNetwork, confine: q.confine(spec.ID)}
 	var inherit []*os.File
 	switch {
 	case spec.Tap != nil:
@@ -194,12 +196,15 @@ func (q *QEMU) Start(ctx context.Context, spec Spec) (*Process, bool, error) {
 		c.network = []string{"tap,vhost=off,fd=3"}
 	case spec.UserNet != nil:
 		guest, filtered, err := spec.UserNet.sockets()
+		if err == nil && len(c.confine) > 0 {
+			err = copyResolvers(spec.Dir)
+		}
 		if err != nil {
 			return nil, false, fmt.Errorf("VM %s: %w", spec.ID, err)
 		}
 		defer func() { _, _ = guest.Close(), filtered.Close() }()
 		inherit = append(inherit, guest, filtered)
-		c.network = spec.UserNet.devices(3, 4)
+		c.network, c.hostNetwork = spec.UserNet.devices(3, 4), true
 	}
 	state, memory := q.template(spec.Shape).open()
 	if state != nil {
@@ -232,17 +237,19 @@ func (q *QEMU) launch(id, dir string, c command, inherit []*os.File) (*Process, 
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if len(c.confine) > 0 && !q.sharesNamespaces {
 		cmd.SysProcAttr.Cloneflags = ownNamespaces
+		if c.hostNetwork {
+			cmd.SysProcAttr.Cloneflags &^= unix.CLONE_NEWNET
+		}
 	}
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + dir}
-	// The VM itself limits the guest; a cgroup limits the VMM, too, where one can be created.
+	// The VM itself limits the guest; a cgroup limits the VMM, too, where one can be created (see limitsWarning).
 	g, _, _ := makeGroup(id, vmmLimits(c.shape))
 	p, err := spawn(cmd, startFiltered, id, dir, g)
 	if err != nil {
 		return nil, err
 	}
-	err = awaitSocket(p, filepath.Join(dir, controlFile))
-	if err == nil && c.incoming != 0 {
-		err = loadState(dir, c.incoming)
+	if err = awaitSocket(p, filepath.Join(dir, controlFile)); err == nil {
+		err = p.awaitMonitor(c.incoming)
 	}
 	if err != nil {
 		p.Kill()

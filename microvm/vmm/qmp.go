@@ -101,16 +101,32 @@ func (q *qmp) answer(command string, result any) error {
 	}
 }
 
-// loadState makes a VM that waits for a device state read it from one of QEMU's descriptors, and waits until the VM
-// runs.
-func loadState(dir string, descriptor int) error {
+// awaitMonitor waits until QEMU has set the VM up: it opens its sockets before it takes the guest's memory. If the VM
+// waits for a device state it then loads that from one of QEMU's descriptors; 0 means none.
+func (p *Process) awaitMonitor(descriptor int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	q, err := dialQMP(ctx, dir)
+	go func() {
+		select {
+		case <-p.done:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	q, err := dialQMP(ctx, p.dir)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = q.conn.Close() }()
+	if descriptor == 0 {
+		return nil
+	}
+	return q.loadState(ctx, descriptor)
+}
+
+// loadState makes a VM that waits for a device state read it from one of QEMU's descriptors, and waits until the VM
+// runs.
+func (q *qmp) loadState(ctx context.Context, descriptor int) error {
 	if err := q.execute("migrate-incoming", map[string]any{"uri": fmt.Sprintf("fd:%d", descriptor)}, nil); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package vmm_test
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,15 +15,28 @@ import (
 )
 
 // A VMM started by root runs as a user of its own without any capability, under a system call filter, in a root
-// directory where it owns nothing; all its open files are the VM's. Disks can be added all the same.
+// directory where it owns nothing; all its open files are the VM's. Disks can be added all the same. In user mode it
+// shares only the host's network.
 func TestAVMMHasNoRights(t *testing.T) {
 	q := microvmtest.QEMU(t)
 	if os.Geteuid() != 0 {
 		t.Skip("this user has no rights to give up")
 	}
+	t.Run("without a network", func(t *testing.T) {
+		aVMMHasNoRights(t, q, nil, []string{"pid", "net", "ipc", "uts", "mnt"})
+	})
+	t.Run("user mode", func(t *testing.T) { aVMMHasNoRights(t, q, userNet, []string{"pid", "ipc", "uts", "mnt"}) })
+}
+
+var userNet = &vmm.UserNet{
+	Prefix: netip.MustParsePrefix("10.0.2.0/24"), Gateway: netip.MustParseAddr("10.0.2.1"),
+	DNS: netip.MustParseAddr("10.0.2.2"), First: netip.MustParseAddr("10.0.2.15"),
+}
+
+func aVMMHasNoRights(t *testing.T, q *vmm.QEMU, network *vmm.UserNet, namespaces []string) {
 	dir, disk := t.TempDir(), microvmtest.BusyboxDisk(t)
 	p, _, err := q.Start(t.Context(), vmm.Spec{
-		ID: fmt.Sprintf("rights-%d", os.Getpid()), Dir: dir, Shape: small,
+		ID: fmt.Sprintf("rights-%d", os.Getpid()), Dir: dir, Shape: small, UserNet: network,
 		Disks: []vmm.Disk{{Path: disk, Serial: "root", ReadOnly: true}},
 	})
 	if err != nil {
@@ -43,7 +57,7 @@ func TestAVMMHasNoRights(t *testing.T) {
 			t.Errorf("%s/status does not match %s:\n%s", proc, want, status)
 		}
 	}
-	for _, kind := range []string{"pid", "net", "ipc", "uts"} {
+	for _, kind := range namespaces {
 		its, err := os.Readlink(proc + "/ns/" + kind)
 		ours, _ := os.Readlink("/proc/self/ns/" + kind)
 		if its == ours || err != nil {

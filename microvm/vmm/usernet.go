@@ -2,9 +2,12 @@ package vmm
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"unsafe"
 
@@ -55,6 +58,25 @@ func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
 		return nil, nil, fmt.Errorf("filter a guest's frames: %w", err)
 	}
 	return guest, filtered, nil
+}
+
+// copyResolvers copies the host's list of name servers to where libslirp reads it in a confined VMM, whose root
+// directory is dir. The VMM's user may search, but not list or change the directory.
+func copyResolvers(dir string) error {
+	servers, err := os.ReadFile("/etc/resolv.conf")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // there are none
+	}
+	etc := filepath.Join(dir, "etc")
+	file := filepath.Join(etc, "resolv.conf")
+	if err == nil {
+		err = errors.Join(os.MkdirAll(etc, 0o711), os.WriteFile(file, servers, 0o644), //nolint:gosec // no secret
+			os.Chmod(dir, 0o711), os.Chmod(etc, 0o711), os.Chmod(file, 0o644)) //nolint:gosec // whatever the umask
+	}
+	if err != nil {
+		return fmt.Errorf("copy the list of name servers: %w", err)
+	}
+	return nil
 }
 
 // Offsets into a frame, and values there, of Ethernet, IPv4, TCP and UDP.

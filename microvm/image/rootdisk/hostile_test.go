@@ -183,6 +183,7 @@ func TestDamagedLayersAreRefused(t *testing.T) {
 			"uncompressed digest is",
 		},
 		{"no archive", Layer{Name: good.Name, Open: opener(bytes.Repeat([]byte("no tar"), 500))}, "is not a tar archive"},
+		{"0 bytes", Layer{Name: good.Name, DiffID: good.DiffID, Open: opener(nil)}, "uncompressed digest is"},
 		{"nothing but a gzip header", Layer{Name: good.Name, Open: opener([]byte{0x1f, 0x8b, 8})}, "cannot be uncompressed"},
 	} {
 		t.Run(c.idea, func(t *testing.T) {
