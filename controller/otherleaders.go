@@ -17,6 +17,9 @@ import (
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
+// lookPeriod is how often the Leases of all namespaces are listed.
+const lookPeriod = 2 * time.Second
+
 // otherLeaders finds controllers that lead by Karpenter's Lease in another namespace: a Karpenter that was installed
 // in its own namespace, or one that is started again while Nodeless runs. Two controllers would each launch a node
 // for the same pod.
@@ -107,7 +110,7 @@ func (o *otherLeaders) await(ctx context.Context) bool {
 			o.log.Info("another controller acts on this cluster; waiting until it ends", "leader", who)
 			told = who
 		}
-		if clock.Sleep(ctx, o.clock, retryPeriod) != nil {
+		if clock.Sleep(ctx, o.clock, lookPeriod) != nil {
 			return false
 		}
 	}
@@ -122,7 +125,7 @@ func (o *otherLeaders) senior(ctx context.Context) string {
 		if who == "" || !later || !o.clock.Now().Before(until) {
 			return who
 		}
-		if clock.Sleep(ctx, o.clock, retryPeriod) != nil {
+		if clock.Sleep(ctx, o.clock, lookPeriod) != nil {
 			return ""
 		}
 	}
@@ -139,7 +142,7 @@ func (o *otherLeaders) alone(ctx context.Context, f func(context.Context) error)
 	leading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
-		for clock.Sleep(leading, o.clock, retryPeriod) == nil {
+		for clock.Sleep(leading, o.clock, lookPeriod) == nil {
 			if who, _ := o.look(leading); who != "" {
 				cancel(&otherLeaderError{who})
 			}

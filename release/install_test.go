@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -32,6 +33,7 @@ const namespace = "nodeless-system"
 type localCluster struct {
 	Kubeconfig string `json:"kubeconfig"`
 	Region     string `json:"regionEndpoint"`
+	config     *rest.Config
 	kube       *kubernetes.Clientset
 
 	program, dir string // paths of bin/nodeless and of its data
@@ -54,11 +56,11 @@ func startClusterWith(t *testing.T, flags ...string) localCluster {
 	if err := json.Unmarshal(c.run(t, "status", "-o", "json"), &status); err != nil {
 		t.Fatal(err)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
-	if err != nil {
+	var err error
+	if c.config, err = clientcmd.BuildConfigFromFlags("", c.Kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
+	if c.kube, err = kubernetes.NewForConfig(c.config); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -147,10 +149,11 @@ func (c localCluster) asThePod(t *testing.T, d *appsv1.Deployment) (end func()) 
 	return end
 }
 
-// Helm installs, upgrades, rolls back and uninstalls the chart on a real API server; the controller that it describes
-// launches nodes for 100 pods with the permissions that the chart grants.
+// A real API server accepts all manifests. Helm installs, upgrades, rolls back and uninstalls the chart on it; the
+// controller that the chart describes launches nodes for 100 pods with the permissions that the chart grants.
 func TestAReleaseRunsAndGoes(t *testing.T) {
 	c := startCluster(t)
+	validateReleases(t, c)
 	values := func(more ...string) map[string]any {
 		settings := map[string]any{"clusterName": "nodeless", "interruptionQueue": "nodeless"}
 		for i := 0; i < len(more); i += 2 {

@@ -49,13 +49,32 @@ var authCodes = map[string]bool{
 	"UnauthorizedOperation": true, "AccessDenied": true, "AccessDeniedException": true, "AuthFailure": true,
 	"ExpiredToken": true, "ExpiredTokenException": true, "InvalidClientTokenId": true,
 	"UnrecognizedClientException": true, "SignatureDoesNotMatch": true, "MissingAuthenticationToken": true,
-	"OptInRequired": true,
+	"InvalidSignatureException": true, "OptInRequired": true,
 }
 
 // serverCodes are temporary failures on AWS's side (EC2 API reference, "Error codes", server error codes).
 var serverCodes = map[string]bool{
 	"InternalError": true, "InternalFailure": true, "ServerInternal": true, "Unavailable": true,
-	"ServiceUnavailable": true, "RequestTimeout": true, "RequestExpired": true, "DryRunOperation": true,
+	"ServiceUnavailable": true, "RequestTimeout": true, "DryRunOperation": true,
+}
+
+// isSkewed reports whether AWS refuses a request because of the time at which it was signed. EC2 and S3 have codes for
+// this; the other services use the code for a wrong signature (docs.aws.amazon.com/IAM/latest/UserGuide,
+// "Troubleshoot SigV4 signing"). The SDK corrects its clock by AWS's answers, so such an error is one that it could not
+// mend.
+func isSkewed(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed":
+		return true
+	case "SignatureDoesNotMatch", "InvalidSignatureException":
+		return strings.HasPrefix(api.ErrorMessage(), "Signature expired") ||
+			strings.HasPrefix(api.ErrorMessage(), "Signature not yet current")
+	}
+	return false
 }
 
 // code returns AWS's error code, "" if err is not an error of AWS.
@@ -80,6 +99,9 @@ func wrap(act, action string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case throttleCodes[c]:
 		return fmt.Errorf("%s: %w: AWS asks to slow down: %w", act, cloud.ErrThrottled, err)
+	case isSkewed(err):
+		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, which differs from AWS's by more than "+
+			"AWS allows: %w", act, cloud.ErrUnauthorized, err)
 	case authCodes[c]:
 		return fmt.Errorf("%s: %w: allow %s for the controller's IAM role, or check its credentials: %w", act,
 			cloud.ErrUnauthorized, action, err)
@@ -97,7 +119,7 @@ func wrapLaunch(act, action string, err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok { // without the SDK's own words, which differ with each request
 		err = &fleetFault{api.ErrorCode(), api.ErrorMessage()}
 	}
-	if c == "" || throttleCodes[c] || authCodes[c] || serverCodes[c] {
+	if c == "" || throttleCodes[c] || authCodes[c] || serverCodes[c] || isSkewed(err) {
 		return wrap(act, action, err)
 	}
 	return fmt.Errorf("%s: %w: %w", act, cloud.ErrRefused, err)

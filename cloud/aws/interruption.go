@@ -40,10 +40,11 @@ type notices struct {
 // Interruptions waits for messages from EventBridge on the queue. A single call waits while there are none; if it
 // returns a full batch, several calls fetch the rest. So a thousand messages take a few round trips, and an idle
 // queue costs one call every twenty seconds. Without a queue, Interruptions waits and returns nothing.
-func (s *notices) Interruptions(ctx context.Context) ([]cloud.Interruption, error) {
+func (s *notices) Interruptions(ctx context.Context) (_ []cloud.Interruption, err error) {
 	if s.o.InterruptionQueue == "" {
 		return nil, clock.Sleep(ctx, s.o.Clock, pollWait)
 	}
+	defer s.called("Interruptions", s.now(), &err)
 	url, err := s.queueURL(ctx)
 	if err != nil {
 		return nil, err
@@ -113,10 +114,11 @@ func sentAt(m sqstypes.Message) time.Time {
 }
 
 // Done deletes messages from the queue, ten per call, in several concurrent calls.
-func (s *notices) Done(ctx context.Context, notices ...cloud.Interruption) error {
+func (s *notices) Done(ctx context.Context, notices ...cloud.Interruption) (err error) {
 	if len(notices) == 0 {
 		return nil
 	}
+	defer s.called("Done", s.now(), &err)
 	url, err := s.queueURL(ctx)
 	if err != nil {
 		return err

@@ -1,9 +1,11 @@
 package aws
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -77,5 +79,32 @@ func TestMessagesStayUntilTheyAreDone(t *testing.T) {
 	}
 	if !slices.Equal(left, []string{"m2"}) {
 		t.Errorf("left are %v", left)
+	}
+}
+
+// counted is an observer that lists the calls and whether they failed.
+type counted []string
+
+func (c *counted) Call(provider, method string, _ time.Duration, err error) {
+	*c = append(*c, fmt.Sprint(provider, " ", method, " ", err != nil))
+}
+
+func (*counted) Batch(string, time.Duration, int) {}
+
+func (*counted) UserData(string, int) {}
+
+func TestCallsToTheQueueAreCounted(t *testing.T) {
+	a, p, _ := stage(t, func(o *Options) { o.InterruptionQueue = "demo" })
+	got := &counted{}
+	p.Observe(got)
+	a.fail["ReceiveMessage"] = []error{apiError("ServiceUnavailable", "down")}
+	a.fail["DeleteMessageBatch"] = []error{apiError("AccessDenied", "no")}
+	for range 2 {
+		_, _ = p.Interruptions(t.Context())
+	}
+	_ = p.Done(t.Context(), cloud.Interruption{Handle: "r1"})
+	_ = p.Done(t.Context())
+	if want := (counted{"aws Interruptions true", "aws Interruptions false", "aws Done true"}); !slices.Equal(*got, want) {
+		t.Errorf("counted %q, want %q", *got, want)
 	}
 }

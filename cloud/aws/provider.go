@@ -179,8 +179,10 @@ func newProvider(a *account) *Provider {
 	return p
 }
 
+const providerName = "aws"
+
 // Name returns "aws".
-func (p *Provider) Name() string { return "aws" }
+func (p *Provider) Name() string { return providerName }
 
 // ReserveENIs sets how many interfaces of each node custom networking withholds from pods. Options.ReservedENIs
 // counts the same ones.
@@ -257,8 +259,8 @@ func (p *Provider) Observe(o cloud.Observer) {
 }
 
 // called reports a call that began at start; it is deferred.
-func (p *Provider) called(method string, start time.Time, err *error) {
-	if p.observer != nil {
-		p.observer.Call(p.Name(), method, p.now().Sub(start), *err)
+func (a *account) called(method string, start time.Time, err *error) {
+	if a.observer != nil {
+		a.observer.Call(providerName, method, a.now().Sub(start), *err)
 	}
 }

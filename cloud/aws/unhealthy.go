@@ -33,7 +33,8 @@ var _ cloud.HealthChecker = (*Provider)(nil)
 
 // Unhealthy returns the instances that have failed EC2's checks for two minutes or face maintenance. They need not be
 // the cluster's.
-func (p *Provider) Unhealthy(ctx context.Context) ([]cloud.Interruption, error) {
+func (p *Provider) Unhealthy(ctx context.Context) (_ []cloud.Interruption, err error) {
+	defer p.called("Unhealthy", p.now(), &err)
 	seen := map[string]bool{}
 	var out []cloud.Interruption
 	var failed []error

@@ -33,10 +33,11 @@ func newZonalShifts(a *account, s *subnetTracker) *zonalShifts {
 
 // ShiftedZones returns the zones from which traffic of the EKS cluster is shifted away, by a user or by AWS itself.
 // There are none if Options.ClusterARN is "" or the cluster is not enabled for zonal shift.
-func (s *zonalShifts) ShiftedZones(ctx context.Context) ([]cloud.ShiftedZone, error) {
+func (s *zonalShifts) ShiftedZones(ctx context.Context) (_ []cloud.ShiftedZone, err error) {
 	if s.o.ClusterARN == "" {
 		return nil, nil
 	}
+	defer s.called("ShiftedZones", s.now(), &err)
 	found, err := s.arc.GetManagedResource(ctx,
 		&arczonalshift.GetManagedResourceInput{ResourceIdentifier: &s.o.ClusterARN})
 	if _, missing := errors.AsType[*types.ResourceNotFoundException](err); missing {

@@ -46,7 +46,8 @@ var methods = map[string]struct{ name, controller string }{
 	"Catalog": {"GetInstanceTypes", "provisioner"}, "Launch": {"Create", "nodeclaim.lifecycle"},
 	"Terminate": {"Delete", "nodeclaim.lifecycle"},
 	"Get":       {"Get", "nodeclaim.lifecycle"}, "List": {"List", "nodeclaim.garbagecollection"},
-	"Drifted": {"IsDrifted", "nodeclaim.disruption"},
+	"Drifted": {"IsDrifted", "nodeclaim.disruption"}, "Interruptions": {"Interruptions", "interruption"},
+	"Done": {"DeleteInterruptions", "interruption"},
 }
 
 // Call measures a call of a provider's method.

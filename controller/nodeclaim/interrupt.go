@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// pollRetry is the pause after a failure to read the cloud's notices.
-	pollRetry = 5 * time.Second
 	// maxHandled is how many notices are handled concurrently.
 	maxHandled = 32
 	// maxLogged is how many unreadable notices of one answer are logged.
@@ -82,6 +80,7 @@ type interrupter struct {
 	health       cloud.HealthChecker // nil if the cloud checks nothing
 	outcomes     *launchOutcomes
 	replacements *replacements
+	outage       outage // of source
 }
 
 func newInterrupter(shared *objects, c cloud.Provider, outcomes *launchOutcomes, r *replacements) *interrupter {
@@ -108,12 +107,13 @@ func (i *interrupter) run(ctx context.Context) {
 func (i *interrupter) poll(ctx context.Context) time.Duration {
 	got, err := i.source.Interruptions(ctx)
 	switch {
+	case ctx.Err() != nil:
+		return 0
 	case err != nil:
-		if ctx.Err() == nil {
-			i.log.Warn("cannot read interruption notices; trying again", "error", err)
-		}
-		return pollRetry
-	case len(got) == 0: // a source blocks while there is nothing; do not poll one that does not block without pause
+		return i.failed(err)
+	}
+	i.answered()
+	if len(got) == 0 { // a source blocks while there is nothing; do not poll one that does not block without pause
 		return time.Second
 	}
 	i.handleAll(ctx, got)

@@ -23,6 +23,7 @@ type Case struct {
 	Volumes    []*corev1.PersistentVolume      `json:"volumes,omitempty"`
 	Classes    []*storagev1.StorageClass       `json:"classes,omitempty"`
 	CSINodes   []*storagev1.CSINode            `json:"csiNodes,omitempty"`
+	Services   []*corev1.Service               `json:"services,omitempty"`
 
 	DeviceClasses  []*resourcev1.DeviceClass   `json:"deviceClasses,omitempty"`
 	Slices         []*resourcev1.ResourceSlice `json:"slices,omitempty"`

@@ -23,8 +23,8 @@ type claim struct {
 	nodes    []int // each node's index in the snapshot
 }
 
-// translate converts the case with controller/cluster and controller/translate. The objects arrive in random order.
-func translate(c *Case, order *rand.Rand) *claim {
+// claimOf converts the case with controller/cluster and controller/translate. The objects arrive in random order.
+func claimOf(c *Case, o cluster.Options, order *rand.Rand) *claim {
 	var objects []client.Object
 	objects = add(objects, c.Namespaces)
 	objects = add(objects, c.Nodes)
@@ -33,12 +33,13 @@ func translate(c *Case, order *rand.Rand) *claim {
 	objects = add(objects, c.Volumes)
 	objects = add(objects, c.Classes)
 	objects = add(objects, c.CSINodes)
+	objects = add(objects, c.Services)
 	objects = add(objects, c.DeviceClasses)
 	objects = add(objects, c.Slices)
 	objects = add(objects, c.ResourceClaims)
 	objects = append(objects, c.Pod)
 	order.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
-	w := cluster.New(cluster.Options{})
+	w := cluster.New(o)
 	for _, o := range objects {
 		w.Update(o)
 	}

@@ -114,7 +114,7 @@ func (t *truth) try(c *Case, tally *balance) (failure, bool) {
 			}, true
 		}
 	}
-	claim := translate(c, rand.New(rand.NewPCG(uint64(len(c.Pods)), uint64(len(c.Nodes)))))
+	claim := claimOf(c, t.options, rand.New(rand.NewPCG(uint64(len(c.Pods)), uint64(len(c.Nodes)))))
 	for w := range ways {
 		if f, failed := claim.compare(c, w, verdicts); failed {
 			return f, true

@@ -125,7 +125,7 @@ func TestPlantedBugsAreSeen(t *testing.T) {
 			if seen[bug] == often {
 				continue
 			}
-			claim := translate(c, rand.New(rand.NewPCG(1, 1)))
+			claim := claimOf(c, truth.options, rand.New(rand.NewPCG(1, 1)))
 			for i := range claim.snapshot.Shapes {
 				forget(&model.Node{}, &claim.snapshot.Shapes[i])
 			}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	schedulercache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -21,6 +21,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/nodeless/nodeless/controller/cluster"
+	"github.com/nodeless/nodeless/controller/translate"
 )
 
 // judges are the plugins that define the truth, in the scheduler's order.
@@ -76,12 +79,13 @@ type truth struct {
 	plugins  []fwk.Plugin        // indexed as in judges
 	stores   stores
 	devices  *draManager
-	literal  bool // the pod unchanged: see asMeant
+	options  cluster.Options // of the state from which the claim is derived
+	literal  bool            // the pod unchanged: see asMeant
 }
 
 // stores are the informers' caches; the informers themselves never run.
 type stores struct {
-	namespaces, claims, volumes, classes, csiNodes cache.Indexer
+	namespaces, claims, volumes, classes, csiNodes, services cache.Indexer
 }
 
 // lister is the snapshot of the current case.
@@ -91,7 +95,13 @@ func (l lister) NodeInfos() fwk.NodeInfoLister           { return l.t.snapshot.N
 func (l lister) StorageInfos() fwk.StorageInfoLister     { return l.t.snapshot.StorageInfos() }
 func (l lister) PodGroupStates() fwk.PodGroupStateLister { return l.t.snapshot.PodGroupStates() }
 
-func newTruth(tb testing.TB) *truth {
+func newTruth(tb testing.TB) *truth { return newTruthWith(tb, unconfigured) }
+
+// unconfigured is the configuration of a kube-scheduler without any.
+const unconfigured = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration"
+
+// newTruthWith returns the truth of a kube-scheduler with a configuration.
+func newTruthWith(tb testing.TB, document string) *truth {
 	tb.Helper()
 	metrics.InitMetrics()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
@@ -105,9 +115,13 @@ func newTruth(tb testing.TB) *truth {
 		volumes:    core.PersistentVolumes().Informer().GetIndexer(),
 		classes:    storage.StorageClasses().Informer().GetIndexer(),
 		csiNodes:   storage.CSINodes().Informer().GetIndexer(),
+		services:   core.Services().Informer().GetIndexer(),
 	}
-	profile := filterProfile(tb)
+	profile := filterProfile(tb, document)
 	var err error
+	if t.options.Scheduler, err = translate.ParseSchedulerConfig([]byte(document)); err != nil {
+		tb.Fatal(err)
+	}
 	t.whole, err = runtime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile,
 		runtime.WithSnapshotSharedLister(lister{t}), runtime.WithInformerFactory(objects), runtime.WithLogger(klog.Logger{}),
 		runtime.WithSharedDRAManager(t.devices),
@@ -132,11 +146,11 @@ func newTruth(tb testing.TB) *truth {
 	return t
 }
 
-// filterProfile is the scheduler's default profile with only the judges.
-func filterProfile(tb testing.TB) schedulerconfig.KubeSchedulerProfile {
+// filterProfile is the scheduler's profile by a configuration with only the judges.
+func filterProfile(tb testing.TB, document string) schedulerconfig.KubeSchedulerProfile {
 	tb.Helper()
-	config, err := latest.Default()
-	if err != nil {
+	config := &schedulerconfig.KubeSchedulerConfiguration{}
+	if err := apiruntime.DecodeInto(scheme.Codecs.UniversalDecoder(), []byte(document), config); err != nil {
 		tb.Fatal(err)
 	}
 	profile := config.Profiles[0]
@@ -173,6 +187,7 @@ func (t *truth) load(c *Case) {
 	replace(t.stores.volumes, c.Volumes)
 	replace(t.stores.classes, c.Classes)
 	replace(t.stores.csiNodes, c.CSINodes)
+	replace(t.stores.services, c.Services)
 	t.devices.of = c
 }
 

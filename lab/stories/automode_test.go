@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -101,9 +102,10 @@ spec:
       nodeSelector: {kubernetes.io/arch: arm64}
       containers: [{image: public.ecr.aws/l6m2t8p7/docker-2048:latest, name: app-2048, ports: [{containerPort: 80}]}]
 `
-	// officeHours is the article's challenge: no disruption on weekdays from 9 to 17. Here the working hours are on one
-	// day of the week, such as "30 9 * * 1".
-	officeHours = `
+	// officeHours is the article's challenge: no disruption on weekdays from 9 to 17, which is weekdaysFrom9 for 8 hours.
+	// After that the working hours are on one day of the week, such as "30 9 * * 1".
+	weekdaysFrom9 = "0 9 * * mon-fri"
+	officeHours   = `
 apiVersion: karpenter.sh/v1
 kind: NodePool
 metadata: {name: office}
@@ -113,7 +115,7 @@ spec:
     consolidateAfter: 0s
     budgets:
       - {nodes: "100%%"}
-      - {nodes: "0", schedule: "%s", duration: 8h}
+      - {nodes: "0", schedule: %q, duration: 8h}
   template:
     metadata: {labels: {team: office}}
     spec:
@@ -178,6 +180,7 @@ func TestTheAutoModeArticle(t *testing.T) {
 	c.wantPods(time.Minute, "kube-system", "kube-ops-view", 1)
 	c.eventually(time.Minute, c.everyClaimReady)
 	c.firstAutoNode()
+	c.viewerShowsNodes()
 
 	c.apply(autoInflate)
 	c.wantPods(time.Minute, "default", "inflate", 1)
@@ -240,8 +243,14 @@ func (c *cluster) firstAutoNode() {
 		got := c.kubectl("get", "nodeclaims") + c.kubectl("get", "node", "-owide") +
 			c.kubectl("get", "cninodes.eks.amazonaws.com")
 		return matches(got, `general-purpose-\w+ +c5a.large +on-demand +ap-northeast-2[a-d] +i-[0-9a-f]{17} +True `,
-			`i-[0-9a-f]{17} +Ready .* Bottlerocket \(EKS Auto\)`, `NAME +AGE\ni-[0-9a-f]{17} `)
+			`NAME +STATUS +ROLES +AGE +VERSION +INTERNAL-IP +EXTERNAL-IP +OS-IMAGE +KERNEL-VERSION +CONTAINER-RUNTIME\n`+
+				`i-[0-9a-f]{17} +Ready +<none> +\w+ +v1\.\d+\.\d+ +10\.[\d.]+ +<none> +`+
+				`Bottlerocket \(EKS Auto\) \(simulated\) +simulated \(amd64\) +simulated://1\n`, `NAME +AGE\ni-[0-9a-f]{17} `)
 	})
+	if err := matches(c.kubectl("describe", "node"), `ProviderID: +aws:///ap-northeast-2[a-d]/i-[0-9a-f]{17}\n`,
+		`kube-system +kube-ops-view-`, `OS Image: +Bottlerocket `); err != nil {
+		c.t.Error(err)
+	}
 	node := c.kubectl("get", "node", "-o", "jsonpath={.items[0].metadata.labels} {.items[0].status.allocatable.pods}")
 	for _, want := range []string{
 		`"eks.amazonaws.com/compute-type":"auto"`, `"eks.amazonaws.com/nodeclass":"default"`,
@@ -250,6 +259,26 @@ func (c *cluster) firstAutoNode() {
 		if !strings.Contains(node, want) {
 			c.t.Errorf("labels and pods of the node lack %s: %s", want, node)
 		}
+	}
+}
+
+// viewerShowsNodes runs top with the article's flags for eks-node-viewer, and forwards a port to the viewer that the
+// article opens in a browser, whose pod is simulated here.
+func (c *cluster) viewerShowsNodes() {
+	c.t.Helper()
+	for _, x := range []struct{ want, args string }{
+		{`NODE-AGE\n`, "--node-sort=eks-node-viewer/node-cpu-usage=dsc --extra-labels eks-node-viewer/node-age"},
+		{`CPU +MEMORY +PODS `, "--resources cpu,memory"},
+	} {
+		out, err := c.run(append([]string{"top"}, strings.Fields(x.args)...)...)
+		row := `(?m)^i-[0-9a-f]{17} +general-purpose +c5a.large +od +ap-northeast-2[a-d] `
+		if err = cmp.Or(err, matches(out, x.want, row)); err != nil {
+			c.t.Errorf("top %s: %v\n%s", x.args, err, out)
+		}
+	}
+	out, err := c.run("kubectl", "port-forward", "deployment/kube-ops-view", "-n", "kube-system", ":8080")
+	if err == nil || !strings.Contains(out, "is on a simulated node, where no container runs") {
+		c.t.Errorf("port-forward: %v\n%s", err, out)
 	}
 }
 
@@ -301,6 +330,7 @@ func (c *cluster) officeHours() {
 	began := time.Now().UTC().Add(-time.Hour)
 	today, another := fmt.Sprintf("%d %d * * %d", began.Minute(), began.Hour(), began.Weekday()),
 		fmt.Sprintf("%d %d * * %d", began.Minute(), began.Hour(), (began.Weekday()+3)%7)
+	c.apply(fmt.Sprintf(officeHours, weekdaysFrom9))
 	c.apply(fmt.Sprintf(officeHours, today))
 	c.wantPods(time.Minute, "default", "office", 1)
 	got := c.kubectl("get", "nodes", "-l", "team=office", "-o",

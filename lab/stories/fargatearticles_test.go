@@ -42,6 +42,11 @@ spec:
         image: example.local/kube-dns:1
         readinessProbe: {httpGet: {path: /ready, port: 8181}, periodSeconds: 2}
         resources: {requests: {cpu: 250m, memory: 256M}}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: coredns, namespace: kube-system, labels: {k8s-app: kube-dns}}
+spec: {maxUnavailable: 1, selector: {matchLabels: {k8s-app: kube-dns}}}
 `
 	netshoot = `
 apiVersion: apps/v1
@@ -252,6 +257,7 @@ func TestTheArticlesAboutFargate(t *testing.T) {
 	c.kubeOpsViewIsForwarded()
 	c.kubectl("create", "ns", "study-aews")
 	c.netshootIsSized()
+	c.netshootIsEntered()
 	c.rootShellIsRefused()
 	c.aGameIsPlayed()
 	c.logsAreInCloudWatch()
@@ -263,27 +269,42 @@ func TestTheArticlesAboutFargate(t *testing.T) {
 
 const podExecutionRole = "arn:aws:iam::123456789012:role/AmazonEKSFargatePodExecutionRole"
 
-// awsCLI runs Debian's AWS CLI against the region.
+// awsCLI runs Debian's AWS CLI against the region, and fails the test if it fails.
 func (c *cluster) awsCLI(args ...string) string {
 	c.t.Helper()
+	out, err := c.tryAWSCLI(args...)
+	if err != nil {
+		c.t.Fatalf("aws %s: %v (scripts/test-deps installs the CLI)\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (c *cluster) tryAWSCLI(args ...string) (string, error) {
 	// Debian's version does not read AWS_ENDPOINT_URL.
 	cmd := exec.Command("/usr/bin/aws",
 		append([]string{"--endpoint-url", c.Session.RegionURL, "--region", c.Session.Region}, args...)...)
 	cmd.Env = c.environment()
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("aws %s: %v (scripts/test-deps installs the CLI)\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
+	return string(out), err
 }
 
-// buildArticleImages builds the images named in the articles' manifests from a busybox that also provides curl.
+// shows checks that the output of a kubectl command matches a pattern.
+func (c *cluster) shows(pattern string, args ...string) {
+	c.t.Helper()
+	if err := matches(c.kubectl(args...), pattern); err != nil {
+		c.t.Errorf("kubectl %s: %v", strings.Join(args, " "), err)
+	}
+}
+
+// buildArticleImages builds the images named in the articles' manifests from a busybox that also provides curl and
+// Alpine's fstab.
 func (c *cluster) buildArticleImages() {
 	c.t.Helper()
 	dir := c.t.TempDir()
-	install := exec.Command("sh", "-c", `mkdir -p bin www tmp && cp "$(command -v busybox)" bin/busybox &&
+	install := exec.Command("sh", "-c", `mkdir -p bin etc www tmp && cp "$(command -v busybox)" bin/busybox &&
 		bin/busybox --install bin && echo '<title>Welcome to nginx!</title>' >www/index.html &&
-		printf '#!/bin/sh\nexec wget -q -O - "http://$1/"\n' >bin/curl && chmod +x bin/curl`)
+		printf '#!/bin/sh\nexec wget -q -O - "http://$1/"\n' >bin/curl && chmod +x bin/curl &&
+		echo '/dev/cdrom /media/cdrom iso9660 noauto,ro 0 0' >etc/fstab`)
 	install.Dir = dir
 	httpd := []string{"--", "httpd", "-f", "-vv", "-p", "80", "-h", "/www"}
 	examples, program := filepath.Join(root, "examples"), absolute(c.t, binary)
@@ -316,11 +337,16 @@ func (c *cluster) corednsOnFargate() {
 		}
 	}
 	c.apply(eksCoreDNS)
-	subnets := strings.Fields(c.awsCLI("ec2", "describe-subnets", "--query", "Subnets[].SubnetId", "--output", "text"))
-	c.awsCLI(append([]string{
+	create := []string{
 		"eks", "create-fargate-profile", "--fargate-profile-name", "kube-system", "--cluster-name", "nodeless",
-		"--pod-execution-role-arn", podExecutionRole, "--selectors", "namespace=kube-system", "--subnets",
-	}, subnets...)...)
+		"--pod-execution-role-arn", podExecutionRole, "--subnets",
+	}
+	out, err := c.tryAWSCLI(append(create, "subnet-1", "subnet-2", "subnet-3")...)
+	if err == nil || matches(out, `\(InvalidParameterException\) .* requires at least one selector`) != nil {
+		c.t.Errorf("the article's command has no selector: %v\n%s", err, out)
+	}
+	subnets := strings.Fields(c.awsCLI("ec2", "describe-subnets", "--query", "Subnets[].SubnetId", "--output", "text"))
+	c.awsCLI(append(append(create, subnets...), "--selectors", "namespace=kube-system")...)
 	c.awsCLI("eks", "wait", "fargate-profile-active", "--cluster-name", "nodeless", "--fargate-profile-name", "kube-system")
 	c.kubectl("patch", "deployment", "coredns", "-n", "kube-system", "--type=json",
 		`-p=[{"op": "remove", "path": "/spec/template/metadata/annotations", "value": "eks.amazonaws.com/compute-type"}]`)
@@ -337,7 +363,7 @@ func (c *cluster) corednsOnFargate() {
 		if len(pods) != 2 || len(c.nodes()) != 2 {
 			return fmt.Errorf("%d pods of CoreDNS and %d nodes, want two of each", len(pods), len(c.nodes()))
 		}
-		return nil
+		return matches(c.kubectl("get", "pdb", "-n", "kube-system"), `coredns +N/A +1 +1 `)
 	})
 }
 
@@ -372,13 +398,25 @@ func (c *cluster) netshootIsSized() {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		c.t.Errorf("the pod is %v\nwant %v", got, want)
 	}
+	c.shows(`0500-amazon-eks-fargate-mutation\.amazonaws\.com +2 `, "get", "mutatingwebhookconfigurations")
 	c.kubectl("describe", "mutatingwebhookconfigurations", "0500-amazon-eks-fargate-mutation.amazonaws.com")
-	if out := c.kubectl("describe", "node", p.Spec.NodeName); !strings.Contains(out, "eks.amazonaws.com/compute-type=fargate") {
-		c.t.Errorf("the node's labels:\n%s", out)
-	}
-	if out := c.kubectl("exec", "deploy/netshoot", "-n", "study-aews", "--", "cat", "/etc/resolv.conf"); !strings.Contains(out,
-		"search study-aews.svc.cluster.local svc.cluster.local cluster.local") {
-		c.t.Errorf("resolv.conf:\n%s", out)
+	c.shows(`fargate-validation +4 `, "get", "validatingwebhookconfigurations")
+	c.shows("eks.amazonaws.com/compute-type=fargate", "describe", "node", p.Spec.NodeName)
+}
+
+// netshootIsEntered runs in a pod what the article types into its shell, as far as busybox can.
+func (c *cluster) netshootIsEntered() {
+	c.t.Helper()
+	own := c.podsOf("study-aews", "app=netshoot")[0].Status.PodIP
+	dns := c.podsOf("kube-system", "k8s-app=kube-dns")[0].Status.PodIP
+	for command, want := range map[string]string{
+		"ip a":                 `eth0: .*(?s:.*) inet ` + own + `/`,
+		"cat /etc/resolv.conf": `search study-aews.svc.cluster.local svc.cluster.local cluster.local`,
+		"ping -c 1 " + dns:     `1 packets transmitted, 1 packets received, 0% packet loss`,
+		"df -hT /":             `overlay +overlay +19\.\dG .* /\n`, // of 20 GiB
+		"cat /etc/fstab":       `/dev/cdrom /media/cdrom iso9660 noauto,ro 0 0`,
+	} {
+		c.shows(want, append([]string{"exec", "deploy/netshoot", "-n", "study-aews", "--"}, strings.Fields(command)...)...)
 	}
 }
 
@@ -440,9 +478,14 @@ func (c *cluster) aGameIsPlayed() {
 	if out, err := move.CombinedOutput(); err != nil {
 		c.t.Errorf("%v\n%s", err, out)
 	}
-	if out := c.kubectl("get", "targetgroupbindings", "-n", "study-aews"); !strings.Contains(out, "service-2048   80") {
-		c.t.Errorf("TargetGroupBindings:\n%s", out)
+	page, err := exec.CommandContext(ctx, "curl", "-fsS", address).CombinedOutput()
+	if err != nil || !strings.Contains(string(page), "<title>2048</title>") {
+		c.t.Errorf("curl %s: %v\n%s", address, err, page)
 	}
+	c.shows(`ingress-2048 +alb +\* +\S+ +80 (?s:.*)endpoints/service-2048 +[\d.]+:80,[\d.]+:80 (?s:.*)`+
+		`pod/deployment-2048-\S+ +1/1 `, "get", "ingress,svc,ep,pod", "-n", "study-aews")
+	c.shows(`/ +service-2048:80 \([\d.]+:80,[\d.]+:80\)`, "describe", "ingress", "-n", "study-aews", "ingress-2048")
+	c.shows(`service-2048 +80 `, "get", "targetgroupbindings", "-n", "study-aews")
 	c.kubectl("scale", "deployment", "-n", "study-aews", "deployment-2048", "--replicas", "4")
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment", "deployment-2048", "--timeout=240s")
 	if n := len(c.nodes()); n != before+2 {
@@ -457,9 +500,18 @@ func (c *cluster) aGameIsPlayed() {
 // logs.
 func (c *cluster) logsAreInCloudWatch() {
 	c.t.Helper()
+	vpcs := c.awsCLI("ec2", "describe-vpcs", "--filter", "Name=isDefault,Values=false", "--output", "yaml")
+	if err := matches(vpcs, `(?m)^Vpcs:$`, `\bIsDefault: false\b`, `\bVpcId: vpc-`); err != nil {
+		c.t.Errorf("aws ec2 describe-vpcs: %v", err)
+	}
+	c.shows(`aws-observability +Active .*\baws-observability=enabled\b`, "get", "ns", "--show-labels")
+	c.shows(`(?m)^aws-logging +2 `, "get", "cm", "-n", "aws-observability")
+	c.shows(`log_group_name /fargate-serverless/fargate-fluentbit-logs\n`, "get", "cm", "-n", "aws-observability",
+		"aws-logging", "-o", "yaml")
 	c.apply(sampleApp)
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment", "sample-app", "--timeout=240s")
 	pods := c.podsOf("study-aews", "app=nginx")
+	const group = "/fargate-serverless/fargate-fluentbit-logs"
 	c.eventually(patience, func() error {
 		out, err := c.run("kubectl", "exec", "deploy/sample-app", "-n", "study-aews", "--", "curl", "sample-app")
 		if err != nil || !strings.Contains(out, "<title>Welcome to nginx!</title>") {
@@ -468,7 +520,6 @@ func (c *cluster) logsAreInCloudWatch() {
 		var found struct {
 			Events []struct{ LogStreamName, Message string }
 		}
-		group := "/fargate-serverless/fargate-fluentbit-logs"
 		answer := c.awsCLI("logs", "filter-log-events", "--log-group-name", group, "--output", "json")
 		if err := json.Unmarshal([]byte(answer), &found); err != nil {
 			return err
@@ -483,4 +534,11 @@ func (c *cluster) logsAreInCloudWatch() {
 		}
 		return nil
 	})
+	for i := range pods {
+		c.shows(`: url:/\n`, "logs", "-n", "study-aews", pods[i].Name)
+		line := `fargate-logs-\S+` + pods[i].Name + `_study-aews_nginx-\S+ .*: url:/"`
+		if err := matches(c.awsCLI("logs", "tail", group), line); err != nil {
+			c.t.Errorf("aws logs tail %s: %v", group, err)
+		}
+	}
 }

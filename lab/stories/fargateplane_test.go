@@ -6,24 +6,22 @@ import (
 	"strings"
 )
 
+// schedulerMetrics is where EKS serves kube-scheduler's metrics.
+const schedulerMetrics = "/apis/metrics.eks.amazonaws.com/v1/ksh/container/metrics"
+
 // controlPlaneIsEKSs checks what EKS adds to a control plane.
 func (c *cluster) controlPlaneIsEKSs() {
 	c.t.Helper()
-	has := func(want string, args ...string) {
-		c.t.Helper()
-		if out := c.kubectl(args...); !strings.Contains(out, want) {
-			c.t.Errorf("kubectl %s has no %q:\n%s", strings.Join(args, " "), want, out)
-		}
-	}
-	if out := strings.Join(strings.Fields(c.kubectl("get", "apiservices.apiregistration.k8s.io")), " "); !strings.Contains(out,
-		"v1.metrics.eks.amazonaws.com kube-system/eks-extension-metrics-api True") {
-		c.t.Errorf("apiservices: %s", out)
-	}
-	has("eks-extension-metrics-api", "get", "svc", "-n", "kube-system")
-	has(`"name":"metrics.eks.amazonaws.com"`, "get", "--raw", "/apis/metrics.eks.amazonaws.com")
-	has("ksh/metrics", "get", "--raw", "/apis/metrics.eks.amazonaws.com/v1")
-	has("\nscheduler_pending_pods{", "get", "--raw", "/apis/metrics.eks.amazonaws.com/v1/ksh/container/metrics")
-	has("client-ca-file", "get", "cm", "-n", "kube-system", "extension-apiserver-authentication", "-o", "yaml")
+	c.shows(`service/kubernetes +ClusterIP .* 443/TCP (?s:.*)endpoints/kubernetes +[\d.]+:\d+ `, "get", "svc,ep")
+	c.shows(`(?m)^fargate-ip-[\d-]+\.us-west-2\.compute\.internal +Ready +<none> `, "get", "node", "-owide")
+	c.shows(`v1\.metrics\.eks\.amazonaws\.com +kube-system/eks-extension-metrics-api +True `, "get",
+		"apiservices.apiregistration.k8s.io")
+	c.shows("eks-extension-metrics-api", "get", "svc,ep", "-n", "kube-system")
+	c.shows(`"name":"metrics.eks.amazonaws.com"`, "get", "--raw", "/apis/metrics.eks.amazonaws.com")
+	c.shows("ksh/metrics", "get", "--raw", "/apis/metrics.eks.amazonaws.com/v1")
+	c.shows(`\nscheduler_pending_pods{`, "get", "--raw", schedulerMetrics)
+	c.shows(`(?m)^aws-auth +1 (?s:.*)^extension-apiserver-authentication +6 `, "get", "cm", "-n", "kube-system")
+	c.shows("client-ca-file", "get", "cm", "-n", "kube-system", "extension-apiserver-authentication", "-o", "yaml")
 	// Two profiles, two entries.
 	auth := c.kubectl("get", "cm", "-n", "kube-system", "aws-auth", "-o", "yaml")
 	entry := "- system:node-proxier\n      - system:nodes\n      rolearn: " + podExecutionRole +

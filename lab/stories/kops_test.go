@@ -104,17 +104,18 @@ func (c *cluster) twoNodesAreFull() error {
 	return nil
 }
 
-// tooManyPodsEvent checks that kube-scheduler says why pods are Pending, as the article shows.
+// tooManyPodsEvent checks that two pods are Pending, as many as kube-system has with addresses of their own, and that
+// kube-scheduler says why, as the article shows.
 func (c *cluster) tooManyPodsEvent() {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
-		for line := range strings.Lines(c.kubectl("get", "pods")) {
-			if columns := strings.Fields(line); len(columns) > 2 && columns[2] == "Pending" {
-				_, events, _ := strings.Cut(c.kubectl("describe", "pod", columns[0]), "Events:")
-				return matches(events, `FailedScheduling .*default-scheduler +0/2 nodes are available: 2 Too many pods\.`)
-			}
+		pending := strings.Fields(c.kubectl("get", "pods", "--field-selector", "status.phase=Pending", "-o", "name"))
+		if len(pending) != 2 {
+			return fmt.Errorf("%d pods are Pending, want 2: %v", len(pending), pending)
 		}
-		return errors.New("no pod is Pending")
+		_, events, _ := strings.Cut(c.kubectl("describe", pending[0]), "Events:")
+		return matches(events, `FailedScheduling .*default-scheduler +0/2 nodes are available: 2 Too many pods\. `+
+			`no new claims to deallocate, preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod\.`)
 	})
 }
 

@@ -146,7 +146,7 @@ spec:
   template:
     metadata: {labels: {nodepool: test-nodepool}}
     spec:
-      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: karpenter-default}
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: provisioner}
       requirements:
         - {key: node.kubernetes.io/instance-type, operator: In, values: [c7i.2xlarge, c7i.4xlarge]}
         - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
@@ -229,6 +229,13 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 	c.migrated(terraformProvisioner, "amiFamily", "expireAfter", "capacityType")
 	c.migrated(productionProvisioner, "the key occurs twice", "containerRuntime")
 	c.kubectl("wait", "--for=condition=Ready", "nodepool", "--all", "--timeout=60s")
+	for pool, want := range map[string]string{
+		"provisioner":       `{"cpu":"10","memory":"20Gi"} 30s Never`,
+		"karpenter-default": `{"cpu":"1000","memory":"1000Gi"} 1m 720h`,
+	} {
+		c.shows("^"+want+"$", "get", "nodepool", pool, "-o",
+			"jsonpath={.spec.limits} {.spec.disruption.consolidateAfter} {.spec.template.spec.expireAfter}")
+	}
 
 	c.apply(deploymentIn("provisioner", "web", 2, "1500m"))
 	c.wantPods(time.Minute, "default", "web", 2)
@@ -237,6 +244,10 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 			"{.metadata.finalizers[0]} {.metadata.ownerReferences[0].kind} {.status.allocatable.pods}\n{end}")
 	if want := strings.Repeat("t4g.medium karpenter.sh/termination NodeClaim 17\n", 2); got != want {
 		t.Errorf("nodes of the Provisioner are\n%s\nwant\n%s", got, want)
+	}
+	if tagged := c.textOf("ec2", "describe-instances", "--filters", "Name=tag:Blueprint,Values=nodeless", "--query",
+		"Reservations[].Instances[].InstanceType"); tagged != "t4g.medium\tt4g.medium" {
+		t.Errorf("instances with the tag Blueprint: %q", tagged)
 	}
 	c.daemonSetForSixNodes()
 	c.kubectl("delete", "deployment", "web")
@@ -250,10 +261,44 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 	c.apply(podENI)
 	c.wantPods(time.Minute, "default", "sgp", 1)
 	allocatable := c.kubectl("get", "nodes", "-l", "nodepool=test-nodepool", "-o", "jsonpath={range .items[*].status}"+
-		"{.allocatable.cpu} {.allocatable.memory} {.allocatable.pods} {.allocatable.vpc\\.amazonaws\\.com/pod-eni}{end}")
-	if want := "7910m 14162Mi 58 38"; allocatable != want {
+		"{.allocatable.cpu} {.allocatable.ephemeral-storage} {.allocatable.memory} {.allocatable.pods} "+
+		"{.allocatable.vpc\\.amazonaws\\.com/pod-eni}{end}")
+	if want := "7910m 17Gi 14162Mi 58 38"; allocatable != want {
 		t.Errorf("allocatable of c7i.2xlarge: %s, want %s", allocatable, want)
 	}
+	c.productionNode()
+}
+
+// productionNode launches a node for a pod with the requests that the article's log shows, and checks what the article
+// sets and shows of it.
+func (c *cluster) productionNode() {
+	c.t.Helper()
+	c.apply(deploymentIn("karpenter-default", "logged", 1, "1475m, memory: 1686Mi"))
+	c.wantPods(time.Minute, "default", "logged", 1)
+	node := c.runs(c.podsOf("default", "app=logged")[0].Name)
+	shown := c.kubectl("get", "nodes", node, "--show-managed-fields", "-o", "yaml")
+	if err := matches(shown, `finalizers:\n  - karpenter.sh/termination\n`,
+		`kind: NodeClaim\n    name: karpenter-default-`, `node.alpha.kubernetes.io/ttl: "0"`, `managedFields:\n`); err != nil {
+		c.t.Error(err)
+	}
+	if err := matches(c.kubectl("get", "node", node, "--show-labels"),
+		`karpenter.k8s.aws/instance-category=[cmr],`, `karpenter.k8s.aws/instance-cpu=2,`,
+		`karpenter.k8s.aws/instance-encryption-in-transit-supported=(true|false),`,
+		`karpenter.k8s.aws/instance-family=[cmr]\w+,`, `karpenter.k8s.aws/instance-generation=\d,`,
+		`karpenter.k8s.aws/instance-hypervisor=nitro,`,
+		`karpenter.k8s.aws/instance-memory=\d+,`, `karpenter.k8s.aws/instance-size=large,`,
+		`karpenter.sh/capacity-type=(spot|on-demand),karpenter.sh/initialized=true,karpenter.sh/nodepool=karpenter-default,`,
+		`kubernetes.io/arch=a\w+64,kubernetes.io/hostname=ip-[\d-]+\.ap-northeast-2\.compute\.internal,`,
+		`topology.kubernetes.io/region=ap-northeast-2,topology.kubernetes.io/zone=ap-northeast-2[ac]`); err != nil {
+		c.t.Error(err)
+	}
+	got := c.textOf("ec2", "describe-instances", "--filters", "Name=tag:Name,Values=karpenter-eks-main/karpenter-default",
+		"--query", "Reservations[].Instances[].[PrivateDnsName,Monitoring.State,Tags[?Key=='auto-delete'].Value|[0]]")
+	if got != node+"\tenabled\tno" {
+		c.t.Errorf("instances with the tag Name: %q, want %s with detailed monitoring and the tag auto-delete", got, node)
+	}
+	c.shows("^720h 26Gi$", "get", "nodeclaim", "-l", "karpenter.sh/nodepool=karpenter-default", "-o",
+		"jsonpath={.items[*].spec.expireAfter} {.items[*].status.allocatable.ephemeral-storage}")
 }
 
 // deploymentIn returns a Deployment whose pods select the nodes of a Provisioner's successor by NodePool label.

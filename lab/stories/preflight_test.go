@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +28,8 @@ const t3Mediums = `{"spec":{"template":{"spec":{"requirements":[
 
 // The accident of the article about kops: more pods than the nodes take, and the pod limit is raised before the VPC
 // CNI provides the addresses. With --preflight=enforce the nodes stay until it does. In the end 110 of 110 pods run,
-// and no pod was ever on a node without getting an address.
+// no pod was ever on a node without getting an address, the Ready nodes always had room for all pods, and each node has
+// two free slots. There are fewer nodes than before, as each takes more pods.
 func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "--region", "ap-northeast-2", "--boot-time", "1s", "--preflight", "enforce")
@@ -49,13 +52,16 @@ func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	if err = cmp.Or(err, matches(foretold, `up\s+to\s+93\s+pods\s+of\s+each\s+would\s+stay`)); err != nil {
 		t.Errorf("plan: %v\n%s", err, foretold)
 	}
-	before := c.claims()
+	before, room := c.claims(), c.watchRoom()
 	c.kubectl(change...)
 	c.wantCondition("nodepool", "general-purpose", "NodelessPreflightPassed",
 		"t3.medium: 110 pods, 93 of them without an address")
 	c.eventually(2*time.Minute, func() error {
 		for _, n := range c.nodes() {
 			a := c.whyJSON("node/"+n.Name, "--preflight=enforce")
+			if a.Verdict == "Gone" {
+				continue // removed by consolidation since it was listed
+			}
 			if a.Verdict != "Kept" || !strings.Contains(a.Summary+fmt.Sprint(a.Blockers),
 				"a node of t3.medium would take 110 pods and have no address for 93 of them") {
 				return fmt.Errorf("node %s: %s, %s, %+v", n.Name, a.Verdict, a.Summary, a.Blockers)
@@ -80,6 +86,10 @@ func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 		}
 		return nil
 	})
+	if fewest := room(); fewest < 110+2 {
+		t.Errorf("at a moment the Ready nodes had room for %d pods, less than for nginx's 110 and CoreDNS's 2", fewest)
+	}
+	c.eventually(time.Minute, c.twoFreeSlots)
 	seen, late := without()
 	t.Logf("%d pods got nodes, the last ones are on %d", seen, len(c.nodes()))
 	if len(late) > 0 || seen < 220 {
@@ -105,14 +115,7 @@ func (c *cluster) allTake(pods string) error {
 // nodes and which of them the kubelet could not start for lack of an address.
 func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []string) {
 	c.t.Helper()
-	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	api, err := client.NewWithWatch(cfg, client.Options{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	api := c.watching()
 	ctx, cancel := context.WithCancel(context.Background())
 	c.t.Cleanup(cancel)
 	log := &addressLog{bound: map[string]string{}, late: map[string]string{}}
@@ -141,6 +144,96 @@ func (c *cluster) watchAddresses(namespaces ...string) func() (seen int, late []
 		}
 		return len(log.bound), late
 	}
+}
+
+// twoFreeSlots returns an error if a node runs more than all but two of the pods that it takes.
+func (c *cluster) twoFreeSlots() error {
+	var pods corev1.PodList
+	if err := c.List(context.Background(), &pods); err != nil {
+		return err
+	}
+	for _, n := range c.nodes() {
+		free := n.Status.Allocatable.Pods().Value()
+		for i := range pods.Items {
+			if pods.Items[i].Spec.NodeName == n.Name {
+				free--
+			}
+		}
+		if free < 2 {
+			return fmt.Errorf("node %s has room for %d more pods, want two", n.Name, free)
+		}
+	}
+	return nil
+}
+
+// watchRoom watches the nodes. The returned function stops watching, and returns for how many pods the Ready nodes had
+// room when they had the least, beside the two pods of DaemonSets on each node.
+func (c *cluster) watchRoom() func() (fewest int) {
+	c.t.Helper()
+	api := c.watching()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.t.Cleanup(cancel)
+	var done sync.WaitGroup
+	fewest := math.MaxInt
+	done.Go(func() {
+		for ctx.Err() == nil { // the API server ends watches that it considers too slow
+			var list corev1.NodeList
+			if err := api.List(ctx, &list); err != nil {
+				continue
+			}
+			w, err := api.Watch(ctx, &corev1.NodeList{}, &client.ListOptions{
+				Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion},
+			})
+			if err != nil {
+				continue
+			}
+			room, all := map[string]int{}, 0
+			for i := range list.Items {
+				room[list.Items[i].Name] = roomOn(&list.Items[i])
+				all += roomOn(&list.Items[i])
+			}
+			fewest = min(fewest, all)
+			for e := range w.ResultChan() {
+				if n, ok := e.Object.(*corev1.Node); ok {
+					all -= room[n.Name]
+					if room[n.Name] = roomOn(n); e.Type == watch.Deleted {
+						room[n.Name] = 0
+					}
+					all += room[n.Name]
+					fewest = min(fewest, all)
+				}
+			}
+		}
+	})
+	return func() int {
+		cancel()
+		done.Wait()
+		return fewest
+	}
+}
+
+// roomOn returns how many pods a node can run beside its two of DaemonSets: none until it is Ready.
+func roomOn(n *corev1.Node) int {
+	for _, x := range n.Status.Conditions {
+		if x.Type == corev1.NodeReady && x.Status == corev1.ConditionTrue {
+			return int(n.Status.Allocatable.Pods().Value()) - 2
+		}
+	}
+	return 0
+}
+
+// watching returns a client that can watch.
+func (c *cluster) watching() client.WithWatch {
+	c.t.Helper()
+	cfg, err := clientcmd.BuildConfigFromFlags("", c.Session.Kubeconfig)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	api, err := client.NewWithWatch(cfg, client.Options{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return api
 }
 
 // addressLog records pods and their addresses, from watches.

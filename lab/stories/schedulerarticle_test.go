@@ -12,7 +12,7 @@ import (
 )
 
 // Manifests of an article about kube-scheduler, as printed there. All but the first contain pods that fit no node in
-// the article.
+// the article. The two tolerations are added to the pod of onSSD.
 const (
 	gated = `
 apiVersion: v1
@@ -38,6 +38,19 @@ spec:
     image: nginx
   nodeSelector:
     disktype: ssd
+`
+	tolerateEqual = `
+  tolerations:
+  - key: "key1"
+    operator: "Equal"
+    value: "value1"
+    effect: "NoSchedule"
+`
+	tolerateExists = `
+  tolerations:
+  - key: "key1"
+    operator: "Exists"
+    effect: "NoSchedule"
 `
 	besideRedis = `
 apiVersion: v1
@@ -85,6 +98,17 @@ spec:
   containers:
   - name: nginx-container
     image: nginx
+`
+	withNodeName = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: nginx
+spec:
+  containers:
+  - name: nginx-container
+    image: nginx
+  nodeName: node1
 `
 	spreadOverNodes = `
 apiVersion: apps/v1
@@ -153,20 +177,7 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p",
 		`{"spec":{"disruption":{"consolidateAfter":"Never"}}}`) // the article's nodes stay
 
-	c.apply(gated)
-	if out := c.kubectl("get", "pods", "test-pod"); !strings.Contains(out, "SchedulingGated") {
-		t.Errorf("the pod:\n%s", out)
-	}
-	if out := c.kubectl("get", "pod", "test-pod", "-o", "jsonpath={.spec.schedulingGates}"); out !=
-		`[{"name":"example.com/foo"},{"name":"example.com/bar"}]` {
-		t.Errorf("its gates: %s", out)
-	}
-	c.waits("test-pod", "example.com/foo")
-	if n := len(c.claims()); n != 0 {
-		t.Errorf("%d NodeClaims for a pod that may not be scheduled", n)
-	}
-	c.apply(strings.Replace(gated, "  schedulingGates:\n  - name: example.com/foo\n  - name: example.com/bar\n", "", 1))
-	node := c.runs("test-pod")
+	node := c.gates()
 
 	c.apply(onSSD)
 	c.waits("nginx", "disktype")
@@ -180,6 +191,7 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	c.waits("nginx", "disktype")
 	c.kubectl("taint", "nodes", node, "key=value:NoSchedule-")
 	c.runs("nginx")
+	c.taintIsTolerated(node)
 
 	c.apply(besideRedis)
 	c.waits("pod-affinity", "app")
@@ -189,6 +201,13 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	}
 	c.apply(onNode1)
 	c.waits("node-affinity", "node1")
+	c.apply(withNodeName)
+	c.waits("nginx", "bound to node node1, which does not exist")
+	c.kubectl("delete", "pod", "nginx", "--force")
+	c.apply(strings.Replace(withNodeName, "node1", node, 1))
+	if at := c.runs("nginx"); at != node {
+		t.Errorf("nginx runs on %s, not on %s, which it names", at, node)
+	}
 
 	c.apply(spreadOverNodes)
 	c.wantPods(time.Minute, "default", "nginx", 3)
@@ -204,7 +223,6 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 		t.Errorf("the pods are spread over nodes as %v", counts)
 	}
 
-	c.kubectl("delete", "pod", "test-pod")
 	c.apply(withOverhead)
 	c.runs("test-pod")
 	if out := c.kubectl("get", "pod", "test-pod", "-o", "jsonpath={.spec.overhead}"); out != `{"cpu":"250m","memory":"120Mi"}` {
@@ -219,6 +237,59 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	if most.Cmp(least) < 0 {
 		t.Errorf("no node was launched for 2 CPUs and the overhead: the largest is for %s", &most)
 	}
+}
+
+// gates creates a pod with scheduling gates, tries the changes that the article allows and forbids, and removes the
+// gates. It returns the node that the pod gets.
+func (c *cluster) gates() (node string) {
+	c.t.Helper()
+	c.apply(gated)
+	c.shows("test-pod .* SchedulingGated ", "get", "pods", "test-pod")
+	c.shows(`^\[{"name":"example.com/foo"},{"name":"example.com/bar"}\]$`, "get", "pod", "test-pod", "-o",
+		"jsonpath={.spec.schedulingGates}")
+	c.waits("test-pod", "example.com/foo")
+	c.eventually(time.Minute, func() error {
+		return matches(c.kubectl("get", "--raw", schedulerMetrics), `\nscheduler_pending_pods{queue="gated"} 1\n`)
+	})
+	if n := len(c.claims()); n != 0 {
+		c.t.Errorf("%d NodeClaims for a pod that may not be scheduled", n)
+	}
+	const inZone = `{"spec":{"nodeSelector":{"topology.kubernetes.io/zone":"us-west-2b"}}}`
+	c.kubectl("patch", "pod", "test-pod", "-p", inZone)
+	for patch, want := range map[string]string{
+		strings.Replace(inZone, "2b", "2c", 1):                        "only additions to spec.nodeSelector are allowed",
+		`{"spec":{"schedulingGates":[{"name":"example.com/third"}]}}`: "only deletion is allowed",
+	} {
+		if out, err := c.run("kubectl", "patch", "pod", "test-pod", "-p", patch); err == nil || !strings.Contains(out, want) {
+			c.t.Errorf("patch %s: %v\n%s\nwant %q", patch, err, out, want)
+		}
+	}
+	c.apply(strings.Replace(gated, "  schedulingGates:\n  - name: example.com/foo\n  - name: example.com/bar\n", "", 1))
+	node = c.runs("test-pod")
+	c.shows("us-west-2b", "get", "node", node, "-L", "topology.kubernetes.io/zone")
+	return node
+}
+
+// taintIsTolerated taints a node whose label the pod nginx selects, and checks which tolerations let the pod on it. A
+// taint with effect NoExecute then evicts the pods of the node.
+func (c *cluster) taintIsTolerated(node string) {
+	c.t.Helper()
+	again := func(toleration string) {
+		c.t.Helper()
+		c.kubectl("delete", "pod", "nginx")
+		c.apply(onSSD + strings.TrimPrefix(toleration, "\n"))
+	}
+	c.kubectl("taint", "nodes", node, "key1=value1:NoSchedule")
+	again(tolerateEqual)
+	c.runs("nginx")
+	c.kubectl("taint", "nodes", node, "key1=value2:NoSchedule", "--overwrite")
+	again(tolerateEqual)
+	c.waits("nginx", "disktype")
+	again(tolerateExists)
+	c.runs("nginx")
+	c.kubectl("taint", "nodes", node, "key=value:NoExecute")
+	c.kubectl("wait", "--for=delete", "pod/nginx", "pod/test-pod", "--timeout=60s")
+	c.kubectl("taint", "nodes", node, "key-", "key1-")
 }
 
 // waits waits until a pod is Pending and why says what it lacks.

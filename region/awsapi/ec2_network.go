@@ -71,7 +71,8 @@ func deleteSubnet(c *call, in *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, 
 
 var vpcs = kind[types.Vpc]{
 	key: "VpcId", most: 1000,
-	filters: "vpc-id owner-id state cidr=CidrBlock is-default tag-key=Tags.Key tag-value=Tags.Value",
+	// EC2 also takes isDefault, as many documents of AWS write it.
+	filters: "vpc-id owner-id state cidr=CidrBlock is-default isDefault=IsDefault tag-key=Tags.Key tag-value=Tags.Value",
 	ids:     []naming{{"VpcIds", "VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist"}},
 }
 

@@ -28,6 +28,14 @@ func TestTagsOfTheVPCAndOfSubnetReservations(t *testing.T) {
 			t.Errorf("VPCs of team %s: %+v", value, found)
 		}
 	}
+	for _, name := range []string{"is-default", "isDefault"} {
+		others := must[*ec2.DescribeVpcsOutput](t)(b.DescribeVpcs(t.Context(), &ec2.DescribeVpcsInput{
+			Filters: []ec2types.Filter{{Name: &name, Values: []string{"false"}}},
+		})).Vpcs
+		if len(others) != 1 {
+			t.Errorf("VPCs of which %s is false: %+v", name, others)
+		}
+	}
 	told := must[*ec2.DescribeTagsOutput](t)(b.DescribeTags(t.Context(), &ec2.DescribeTagsInput{
 		Filters: []ec2types.Filter{{Name: aws.String("resource-id"), Values: []string{region.VPCID}}},
 	})).Tags

@@ -33,9 +33,9 @@ func (p place) eksCall(t *testing.T, method, path, body string) (status int, out
 }
 
 // The requests of eksctl and of Terraform's aws_eks_fargate_profile as their sources build them: eksctl
-// (pkg/fargate/create.go, delete.go) names the tags that the user gave, no subnets unless the config file has some, and
-// waits for a deletion by listing; the provider (internal/service/eks/fargate_profile.go, wait.go) sends the subnets,
-// waits by describing, and takes ResourceNotFoundException for the end. Both SDKs send a clientRequestToken.
+// (package fargate, create.go and delete.go) names the tags that the user gave, no subnets unless the config file has
+// some, and waits for a deletion by listing; the provider (service/eks, fargate_profile.go and wait.go) sends the
+// subnets, waits by describing, and takes ResourceNotFoundException for the end. Both SDKs send a clientRequestToken.
 func TestEksctlAndTerraformManageFargateProfiles(t *testing.T) {
 	p := newPlace(t)
 	subnets, err := json.Marshal([]string{p.region.Subnets()[0].ID, p.region.Subnets()[1].ID})
