@@ -2,13 +2,16 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 )
@@ -69,4 +72,41 @@ func TestAStandbyWaitsForKarpentersLongerLease(t *testing.T) {
 	if took := takeover(t, time.Second, 15*time.Second); took < 15*time.Second {
 		t.Errorf("it takes over after %s", took)
 	}
+}
+
+// A leader that cannot renew its Lease gives up three seconds before a standby may take over.
+func TestALeaderThatCannotRenewStopsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube := fake.NewClientset()
+		var renewed time.Time
+		broken := false
+		kube.PrependReactor("*", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if broken {
+				return true, nil, errors.New("the API server is away")
+			}
+			if a.GetVerb() == "update" {
+				renewed = time.Now()
+			}
+			return false, nil, nil
+		})
+		lock := &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: DefaultLease},
+			Client:    kube.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: "leader"},
+		}
+		stopped := make(chan time.Time, 1)
+		elector, err := newElector(lock, func(leading context.Context) {
+			<-leading.Done()
+			stopped <- time.Now()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go elector.Run(klog.NewContext(t.Context(), klog.Logger{}))
+		time.Sleep(5500 * time.Millisecond)
+		broken = true
+		if took := (<-stopped).Sub(renewed); took > leaseDuration-3*time.Second {
+			t.Errorf("it stops %s after its last renewal", took)
+		}
+		synctest.Wait()
+	})
 }

@@ -114,7 +114,7 @@ func Printable(r rune) bool {
 }
 
 // PrintableAt reports whether the character at an index of a text is Printable, or a zero-width joiner or non-joiner
-// between two characters that it may join: emoji are made with one, and Persian and Indic words need them.
+// between two printable characters that are not ASCII: emoji are made with one, and Persian and Indic words need them.
 func PrintableAt(text string, i int) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	r, size := utf8.DecodeRuneInString(text[i:])

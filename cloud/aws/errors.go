@@ -59,8 +59,8 @@ var serverCodes = map[string]bool{
 }
 
 // isSkewed reports whether AWS refuses a request because of the time at which it was signed. EC2 and S3 have codes for
-// this; the other services use the code for a wrong signature (docs.aws.amazon.com/IAM/latest/UserGuide,
-// "Troubleshoot SigV4 signing"). The SDK corrects its clock by AWS's answers, so such an error is one that it could not
+// this, of which EC2 uses RequestExpired for expired credentials, too; the other services use the code for a wrong
+// signature (docs.aws.amazon.com/IAM/latest/UserGuide, "Troubleshoot SigV4 signing"). The SDK corrects its clock by AWS's answers, so such an error is one that it could not
 // mend.
 func isSkewed(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
@@ -99,6 +99,9 @@ func wrap(act, action string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case throttleCodes[c]:
 		return fmt.Errorf("%s: %w: AWS asks to slow down: %w", act, cloud.ErrThrottled, err)
+	case c == "RequestExpired":
+		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, or renew its credentials: one of the two is "+
+			"out of date: %w", act, cloud.ErrUnauthorized, err)
 	case isSkewed(err):
 		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, which differs from AWS's by more than "+
 			"AWS allows: %w", act, cloud.ErrUnauthorized, err)

@@ -50,8 +50,9 @@ func TestKindsOfLoadBalancersAreValidated(t *testing.T) {
 		"nothing": {`{}`, ""},
 		"all that has an effect": {
 			`{scheme: internal, targetType: ip, group: {name: a}, subnets: {ids: [subnet-1]}, tags: [{key: a, value: b}],
-			loadBalancerAttributes: [{key: a, value: b}], ipAddressType: dualstack, inboundCIDRs: [10.0.0.0/8, "::/0"]}`, "",
+			loadBalancerAttributes: [{key: a, value: b}]}`, "",
 		},
+		"what has no effect":    {`{ipAddressType: dualstack, inboundCIDRs: [10.0.0.0/8, "::/0"]}`, ""},
 		"a scheme":              {`{scheme: public}`, `spec.scheme: Unsupported value: "public": supported values: "internet-facing", "internal"`},
 		"a type of targets":     {`{targetType: pod}`, `spec.targetType: Unsupported value: "pod": supported values: "ip", "instance"`},
 		"IPv6 alone":            {`{ipAddressType: ipv6}`, `spec.ipAddressType: Unsupported value: "ipv6": supported values: "ipv4", "dualstack"`},

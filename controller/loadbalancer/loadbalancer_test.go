@@ -297,13 +297,14 @@ spec:
 		"metadata": map[string]any{"name": "alb"},
 		"spec": map[string]any{
 			"scheme": "internal", "group": map[string]any{"name": "games"}, "certificateARNs": []any{"arn"},
+			"subnets": map[string]any{"matchTags": []any{}},
 		},
 	}}}
 	wantStacks(t, o, `
 application internal games
   80 [{path-pattern [/*]}] -> HTTP ip [{10.201.0.2 80} {10.201.0.3 80}]
   80 else -> 404
-  UnsupportedField: these fields of IngressClassParams alb have no effect here: certificateARNs
+  UnsupportedField: these fields of IngressClassParams alb have no effect here: certificateARNs, subnets.matchTags
 `)
 }
 

@@ -83,6 +83,11 @@ func (c *objects) tellUnserved(a *annotations, i *networkingv1.Ingress) {
 	other := slices.DeleteFunc(slices.Sorted(maps.Keys(spec)), func(k string) bool {
 		return slices.Contains(servedParams, k)
 	})
+	if subnets, _, _ := unstructured.NestedMap(spec, "subnets"); subnets["ids"] == nil {
+		for _, k := range slices.Sorted(maps.Keys(subnets)) {
+			other = append(other, "subnets."+k)
+		}
+	}
 	if len(other) > 0 {
 		a.problem("UnsupportedField", "these fields of IngressClassParams %s have no effect here: %s", o.GetName(),
 			strings.Join(other, ", "))

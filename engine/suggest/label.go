@@ -41,6 +41,7 @@ func (c *search) allowIn(rs model.Requirements, set func(*model.Shape, model.Req
 	for _, r := range byEase {
 		for i, v := range c.views {
 			shape := *c.shape
+			shape.Original = nil // the change is of what the pod requires
 			rest := rs.Without(r.Key)
 			set(&shape, rest)
 			value, ok := nearestValue(v, c.candidates(&shape, v, c.rooms[i]), r)

@@ -16,6 +16,7 @@ func (c *search) tolerate() model.Change {
 			continue
 		}
 		shape := *c.shape
+		shape.Original = nil // the change is of what the pod requires
 		shape.Tolerations = append(slices.Clone(shape.Tolerations), model.Toleration{
 			Key: taint.Key, Value: taint.Value,
 			Effect: taint.Effect,

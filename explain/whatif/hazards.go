@@ -194,8 +194,8 @@ func noRoomForRoll(was, then *facts) []Hazard {
 func blocked(was, then *facts) []Hazard {
 	pods := 0
 	var nodes []string
-	for i := range was.nodes {
-		n := &was.nodes[i]
+	for i := range then.nodes {
+		n := &then.nodes[i]
 		if n.blocked == 0 || then.takesThen(n) == was.takesThen(n) {
 			continue
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 )
 
-// Preferring returns a cluster without absurd numbers whose Deployments spread, and prefer zones, architectures and
-// families beside. Some of their pods run on nodes that they would not prefer.
+// Preferring returns a cluster without absurd numbers whose Deployments spread and also prefer zones, architectures and
+// families. Some of their pods run on nodes that they would not prefer.
 func Preferring(seed uint64) *model.Snapshot {
 	r := source{rand.New(rand.NewPCG(seed, 0x707265666572))}
 	s := &model.Snapshot{Now: epoch, ResourceNames: model.WellKnownResources}
@@ -45,6 +45,9 @@ func Preferring(seed uint64) *model.Snapshot {
 			model.OneOf(model.LabelHostname, n.Name)))
 		for k := range r.IntN(3) {
 			shape := r.IntN(len(s.Shapes))
+			if !s.Shapes[shape].Requests.Fits(n.Allocatable.Minus(n.Used)) {
+				continue
+			}
 			n.Pods = append(n.Pods, model.BoundPod{Pod: r.podOf(s, shape, fmt.Sprintf("%s-on-%d-%d", n.Name, i, k))})
 			n.Used = n.Used.Plus(s.Shapes[shape].Requests)
 		}

@@ -33,12 +33,11 @@ func TestWhichFailuresAreExpected(t *testing.T) {
 		{"[sig-apps] DisruptionController evictions: too few pods, absolute => should not allow an eviction", "", ""},
 		{
 			"[sig-node] a spec", event("Pod not supported on a microVM: volumes not supported: " +
-				"data is of an unsupported volume Type"),
-			"Fargate refuses a pod of it: data is of an unsupported volume Type",
+				"kube-api-access-x is of an unsupported volume Type"), "",
 		},
 		{
-			"[sig-node] a spec", event("Pod not supported on Fargate: fields not supported: HostNetwork, HostPID"),
-			"Fargate refuses a pod of it: HostNetwork",
+			"[sig-node] a spec", event("Pod not supported on a microVM: fields not supported: OS windows"),
+			"Fargate refuses a pod of it: OS windows",
 		},
 		{
 			"[sig-storage] a spec", event("Pod not supported on a microVM: volumes not supported: data not supported because: " +

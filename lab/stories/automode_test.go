@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -276,8 +277,13 @@ func (c *cluster) viewerShowsNodes() {
 			c.t.Errorf("top %s: %v\n%s", x.args, err, out)
 		}
 	}
-	out, err := c.run("kubectl", "port-forward", "deployment/kube-ops-view", "-n", "kube-system", ":8080")
-	if err == nil || !strings.Contains(out, "is on a simulated node, where no container runs") {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	forward := exec.CommandContext(ctx, binary, "kubectl", "port-forward", "deployment/kube-ops-view", "-n", "kube-system",
+		":8080")
+	forward.Env = append(c.environment(), "NODELESS_DATA_DIR="+c.dir)
+	out, err := forward.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "is on a simulated node, where no container runs") {
 		c.t.Errorf("port-forward: %v\n%s", err, out)
 	}
 }

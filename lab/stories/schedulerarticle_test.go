@@ -203,7 +203,7 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	c.waits("node-affinity", "node1")
 	c.apply(withNodeName)
 	c.waits("nginx", "bound to node node1, which does not exist")
-	c.kubectl("delete", "pod", "nginx", "--force")
+	c.kubectl("delete", "pod", "nginx", "--force", "--ignore-not-found")
 	c.apply(strings.Replace(withNodeName, "node1", node, 1))
 	if at := c.runs("nginx"); at != node {
 		t.Errorf("nginx runs on %s, not on %s, which it names", at, node)

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,7 +41,8 @@ func readBlob(ctx context.Context, open openBlob, b blob) ([]byte, error) {
 	}
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, maxConfigBytes+1))
-	if err != nil && (ctx.Err() != nil || broken(err)) {
+	// Package remote verifies the digest, too; its error is replaced by one with a remedy.
+	if err != nil && (ctx.Err() != nil || !strings.HasPrefix(err.Error(), "error verifying ")) {
 		return nil, fmt.Errorf("read %s: %w", b.digest, err)
 	}
 	if len(data) > maxConfigBytes {
@@ -51,7 +53,7 @@ func readBlob(ctx context.Context, open openBlob, b blob) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s has the digest %s; push the image again, or delete the local copy", errDamaged,
 			b.digest, got)
 	}
-	return data, err
+	return data, nil
 }
 
 func missing(err error) string {
@@ -139,12 +141,6 @@ func interrupted(err error) bool {
 	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, errStalled) || errors.As(err, &network)
 }
 
-// broken reports whether err is the connection's or this host's disk's, and says nothing about the content.
-func broken(err error) bool {
-	var disk *fs.PathError
-	return errors.As(err, &disk) || err != nil && interrupted(err)
-}
-
 // download streams a blob into the store and verifies it.
 func (p *Puller) download(ctx context.Context, f *found, b blob) error {
 	if b.size > p.limits.Bytes {
@@ -175,8 +171,9 @@ func (p *Puller) download(ctx context.Context, f *found, b blob) error {
 
 // checkDownload returns what is wrong with a download of n bytes with the digest got, which ended with err.
 func (f *found) checkDownload(b blob, n, limit int64, got string, err error) error {
+	var disk *fs.PathError
 	switch {
-	case broken(err):
+	case errors.As(err, &disk) || err != nil && interrupted(err):
 		return fmt.Errorf("download from %s: %w", f.where, err)
 	case b.size < 0 && n > limit:
 		return fmt.Errorf("is more than %d bytes; %s", limit, remedyLimit)

@@ -2,13 +2,16 @@ package image
 
 import (
 	"archive/tar"
+	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -131,6 +134,17 @@ func TestBadImages(t *testing.T) {
 				t.Errorf("a disk was made: %v", disks)
 			}
 		})
+	}
+}
+
+// A connection that breaks, in whichever way, says nothing about the image.
+func TestABrokenConnectionIsNoDamage(t *testing.T) {
+	cause := errors.New("stream error: stream ID 3; INTERNAL_ERROR; received from peer")
+	broken := func(context.Context, blob) (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader("{"), iotest.ErrReader(cause))), nil
+	}
+	if _, err := readBlob(t.Context(), broken, blob{}); !errors.Is(err, cause) || errors.Is(err, errDamaged) {
+		t.Errorf("got %v", err)
 	}
 }
 

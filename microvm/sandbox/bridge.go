@@ -156,8 +156,11 @@ func (b *Bridge) Attach(at wire.Network, spec *vmm.Spec) (err error) {
 func (b *Bridge) openTap() (*os.File, error) {
 	const device = "/dev/net/tun"
 	fd, err := unix.Open(device, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO):
 		return nil, fmt.Errorf("open %s: %w; load the kernel module tun (modprobe tun)", device, err)
+	case err != nil:
+		return nil, fmt.Errorf("open %s: %w; in a container, allow it this device", device, err)
 	}
 	req, err := unix.NewIfreq(b.name[:min(len(b.name), 10)] + "-%d") // the kernel chooses the number
 	if err == nil {

@@ -37,8 +37,8 @@ type Config struct {
 	Driver vmm.Driver
 	// Network connects the VMs; nil means user-mode networking (UserMode).
 	Network Network
-	// BootLimit is how long a guest may take to boot; 0 means two minutes. A guest that does not answer HangLimit later is
-	// ended, and its pod gets another one.
+	// BootLimit is how long a guest may take to boot; 0 means two minutes. A guest that has not answered after
+	// BootLimit plus HangLimit is ended, and its pod gets another one.
 	BootLimit time.Duration
 	// HangLimit is how long an agent may leave a request unanswered before its VM counts as hung and is killed; 0 means
 	// one minute.
@@ -65,7 +65,7 @@ type Host struct {
 // Open takes over a state directory: it adopts the VMs that still run and removes everything else that an earlier
 // process left behind. It does not check whether the driver can start VMs.
 func Open(c Config) (*Host, error) {
-	// Six emulated guests that booted at a time on two busy cores took at most 10 s.
+	// Six emulated guests that booted at once on two busy cores took at most 10 s.
 	c.BootLimit = cmp.Or(c.BootLimit, 2*time.Minute)
 	c.HangLimit = cmp.Or(c.HangLimit, time.Minute)
 	if c.Network == nil {

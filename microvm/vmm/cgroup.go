@@ -66,7 +66,9 @@ func makeGroup(id string, l limits) (g group, version1 []string, err error) {
 		failed = enableControllers(root)
 	} else {
 		hierarchies, err = version1Hierarchies()
-		failed = errors.Join(failed, err)
+		if failed = errors.Join(failed, err); err == nil {
+			failed = nil // version 1 limits it without version 2
+		}
 		for _, h := range hierarchies {
 			version1 = append(version1, strings.Join(h.controllers, ","))
 		}

@@ -17,8 +17,8 @@ const (
 )
 
 // ownNamespaces are the namespaces of a confined VMM: it sees no process but itself and no network but the interface
-// that it was given, and cannot change the host's mounts. File systems that the host unmounts vanish from it, too, if
-// the host's mounts are shared, as systemd makes them.
+// that it was given. It has a mount table of its own, and refusedCalls keeps it from mounting. What the host unmounts
+// vanishes from it only if the host's mounts are shared, as systemd makes them; else it stays in use until the VM ends.
 const ownNamespaces = unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWNS
 
 // userOf returns the user ID, which is also the group ID, of a VM's VMM.

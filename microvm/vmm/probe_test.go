@@ -37,23 +37,35 @@ func TestHostWithoutKVM(t *testing.T) {
 
 // A host without cgroups runs guests, and says once what they lack.
 func TestHostWithoutCgroups(t *testing.T) {
-	q := microvmtest.QEMU(t)
-	vmm.SetCgroupRoot(t, t.TempDir())
-	found, err := q.Probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"lack limits of their own on CPU, memory or processes", "cgroup v2 is mounted neither"} {
-		if strings.Count(found.Warning, want) != 1 {
-			t.Errorf("the warning %q does not say once %q", found.Warning, want)
-		}
-	}
+	q, root := microvmtest.QEMU(t), t.TempDir()
+	vmm.SetCgroupRoot(t, root)
+	warns(t, q, "cgroup v2 is mounted neither")
 	p, _, err := q.Start(t.Context(), vmm.Spec{ID: fmt.Sprintf("free-%d", os.Getpid()), Dir: t.TempDir(), Shape: small})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Kill)
 	session(t, p)
+	for _, file := range []string{"cgroup.controllers", "nodeless"} { // so that no group can be made there
+		if err := os.WriteFile(filepath.Join(root, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warns(t, microvmtest.QEMU(t), "/nodeless: not a directory")
+}
+
+// warns checks that a host without limits for its VMMs says so, and the cause, once.
+func warns(t *testing.T, q *vmm.QEMU, cause string) {
+	t.Helper()
+	found, err := q.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"lack limits of their own on CPU, memory or processes", cause} {
+		if strings.Count(found.Warning, want) != 1 {
+			t.Errorf("the warning %q does not say once %q", found.Warning, want)
+		}
+	}
 }
 
 // A host with less memory than a guest needs says so.

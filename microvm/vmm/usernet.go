@@ -61,7 +61,8 @@ func (u *UserNet) sockets() (guest, filtered *os.File, err error) {
 }
 
 // copyResolvers copies the host's list of name servers to where libslirp reads it in a confined VMM, whose root
-// directory is dir. The VMM's user may search, but not list or change the directory.
+// directory is dir. A VM keeps the name servers that the host had at its start. The VMM's user may search, but not list
+// or change the directory.
 func copyResolvers(dir string) error {
 	servers, err := os.ReadFile("/etc/resolv.conf")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -77,8 +77,8 @@ func (s *Server) lifetime() context.Context {
 	return s.life
 }
 
-// again answers a question about the whole cluster as it was answered a moment ago, or calls f. It is called by f of
-// ask.
+// again answers a question about the whole cluster as it was answered a moment ago, or calls f. Call it only within
+// ask, which answers one question at a time.
 func (a *asker) again(question string, f func() (any, error)) (any, error) {
 	if was, ok := a.answers[question]; ok && a.o.Clock.Now().Sub(was.at).Abs() < keptFor {
 		return was.answer, nil

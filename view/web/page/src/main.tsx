@@ -109,7 +109,7 @@ function Page() {
           : <main class="map"><Cluster state={state} version={state.version} choice={choice} found={found} parts={parts} choose={choose} past={past} /></main>}
         {open && <Detail state={state} choice={choice} choose={choose} past={past} />}
       </div>
-      {!choice.dashboard && <Timeline source={source} version={version} view={choice.view} span={choice.span} choose={choose} />}
+      {!choice.dashboard && <Timeline source={source} version={version} view={choice.view} at={choice.at} span={choice.span} choose={choose} />}
     </>
   );
 }

@@ -59,24 +59,24 @@ export function Pending({ state, choose }: { state: ClusterState; choose: (chang
     <main class="pending">
       <h2>{t("Pending pods and each pool's answer")}</h2>
       {typeof matrix === "string" && <p class="bad" role="alert">{matrix}</p>}
-      {matrix === null && <p>{t("Asking the engine…")}</p>}
+      {matrix === null && <p role="status">{t("Asking the engine…")}</p>}
       {matrix && typeof matrix !== "string" && (
         matrix.shapes.length === 0 ? <p>{t("No pod is pending.")}</p> : <Shapes m={matrix} to={to} />
       )}
       <h2>{t("Pending pods")}</h2>
       {typeof waiting === "string" && <p class="bad" role="alert">{waiting}</p>}
-      {waiting && typeof waiting !== "string" && <Pods key={String(alike)} w={waiting} now={state.now / 1000} closed={alike} to={to} />}
+      {waiting && typeof waiting !== "string" && <Pods w={waiting} now={state.now / 1000} closed={alike} to={to} />}
     </main>
   );
 }
 
-/** Pods is a table of pods; it is closed at first if all are of one shape, which has said the same of them. */
+/** Pods is a table of pods; until a reader opens or closes it, it is closed if there are many and all of one shape, which has said the same of them. */
 function Pods({ w, now, closed, to }: { w: Waiting; now: number; closed: boolean; to: To }) {
-  const [open, setOpen] = useState(!closed);
+  const [chosen, setChosen] = useState<boolean | null>(null), open = chosen ?? !closed;
   const sum = w.of > w.pods.length ? t(`The ${w.pods.length} of ${plural(w.of, "pod")} that have waited longest.`) : plural(w.of, "pod");
   if (w.pods.length === 0) return <p>{sum}</p>;
   return (
-    <details open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
+    <details open={open} onToggle={(e) => e.currentTarget.open !== open && setChosen(e.currentTarget.open)}>
       <summary>{sum}</summary>
       {open && (
         <table class="list">
@@ -97,6 +97,7 @@ function Pods({ w, now, closed, to }: { w: Waiting; now: number; closed: boolean
 }
 
 function Shapes({ m, to }: { m: Matrix; to: To }) {
+  const more = m.shapes.length - mostShapes;
   return (
     <>
       {m.shapes.slice(0, mostShapes).map((s) => (
@@ -116,7 +117,7 @@ function Shapes({ m, to }: { m: Matrix; to: To }) {
           {s.change && <Fixes of={s.suchAs} />}
         </article>
       ))}
-      {m.shapes.length > mostShapes && <p>{t(`${(m.shapes.length - mostShapes).toLocaleString("en-US")} more shapes not listed; the first leave the most pods without a node.`)}</p>}
+      {more > 0 && <p>{t(`${more.toLocaleString("en-US")} more ${more === 1 ? "shape" : "shapes"} not listed; the first leave the most pods without a node.`)}</p>}
       <p><small>{t("Prices")}: {t(m.prices)}</small></p>
       {m.notKnown?.map((text) => <p key={text}><small>{t("Unknown")}: {t(text)}</small></p>)}
     </>

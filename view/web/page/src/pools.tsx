@@ -217,7 +217,7 @@ export function Launchable({ names, now }: { names: string[]; now: number }) {
 }
 
 function MayLaunch({ pool, offers, now }: { pool: string; offers: Offers | string | null; now: number }) {
-  if (offers === null) return <>{t("Asking the engine…")}</>;
+  if (offers === null) return <span role="status">{t("Asking the engine…")}</span>;
   if (typeof offers === "string") return <span class="faint">{t("not known")}: {offers}</span>;
   const o = offers.pools.find((o) => o.pool === pool);
   if (!o) return <span class="faint">{t("not known")}</span>;

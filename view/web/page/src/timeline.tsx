@@ -7,13 +7,14 @@ import { narrow } from "./header";
 import { t } from "./language";
 import { useAnswer, useNews } from "./news";
 import { budget } from "./pools";
-import type { Source } from "./source";
+import type { Point, Source } from "./source";
 import { clock, perHour } from "./text";
 
 interface Props {
   source: Source;
   version: number;
   view: string;
+  at: number; // the chosen moment, in milliseconds since 1970; 0 is now
   span: string;
   choose: (change: Partial<Choice>) => void;
 }
@@ -86,13 +87,13 @@ const speeds = [1, 10, 60];
 
 const kept = "timeline"; // stored in this browser: open or closed
 
-export function Timeline({ source, version, view, span, choose }: Props) {
+export function Timeline({ source, version, view, at, span, choose }: Props) {
   const [chosen, setChosen] = useState(() => localStorage.getItem(kept));
   const open = chosen ? chosen === "open" : view === "cluster" && window.innerWidth >= narrow && window.innerHeight >= narrow;
-  const bounded = (e: KeyboardEvent) => { // the shown part begins or ends at the shown moment
-    if (!plot.current || points.length === 0 || (e.key !== "[" && e.key !== "]")) return;
-    const [from, to] = range(plot.current, span, source.live.now), at = source.shown.at;
-    const part = e.key === "[" ? [at, Math.ceil(to * 1000)] : [Math.floor(from * 1000), at];
+  const bounded = (e: KeyboardEvent) => { // the shown part begins or ends at the chosen moment
+    if (!plot.current || points.length === 0 || e.metaKey || (e.key !== "[" && e.key !== "]")) return;
+    const [from, to] = range(plot.current, span, source.live.now), moment = source.playing || !at ? source.shown.at : at;
+    const part = e.key === "[" ? [moment, Math.ceil(to * 1000)] : [Math.floor(from * 1000), moment];
     if (part[0]! < part[1]!) choose({ span: part.join("-") });
   };
   const toggle = () => {
@@ -127,6 +128,7 @@ export function Timeline({ source, version, view, span, choose }: Props) {
     const p = new uPlot({
       width: holder.current!.clientWidth, height: tall, legend: { show: true, live: true },
       hooks: {
+        setData: [(u) => holder.current?.setAttribute("data-points", String(u.data[0]!.length))],
         setScale: [(u, key) => key === "x" && holder.current?.setAttribute("data-span", String(u.scales.x!.max! - u.scales.x!.min!))], // seconds, for tests
         draw: [(u) => holder.current?.setAttribute("data-marks", String(drawMarks(u, marks.current, color)))],
         setCursor: [pointedAt],
@@ -171,7 +173,8 @@ export function Timeline({ source, version, view, span, choose }: Props) {
     if (drawn.current) return; // the pending update draws this change too
     drawn.current = window.setTimeout(() => {
       drawn.current = 0;
-      const p = source.points;
+      const end = source.points[source.points.length - 1], now = source.live.now; // what held at the last change holds until now
+      const p: Point[] = end && now > end[1] ? [...source.points, [end[0], now, end[2], end[3], end[4], end[5]]] : source.points;
       plot.current?.setData([p.map((x) => x[1] / 1000), p.map((x) => x[4]), p.map((x) => x[5]), p.map((x) => x[2]), p.map((x) => x[3] / 1e6)]);
     }, 300); // no more often than the eye can follow
   }, [points, version]);
