@@ -291,7 +291,7 @@ func TestNothingOfAShapeIsMissingFromItsKey(t *testing.T) {
 	}
 	shape := reflect.ValueOf(&whole).Elem()
 	for i := range shape.NumField() {
-		if f := shape.Type().Field(i); f.Name != "Key" {
+		if f := shape.Type().Field(i); f.Name != "Key" && f.Name != "Original" { // the engine sets Original, in copies
 			if shape.Field(i).IsZero() {
 				t.Errorf("the test says nothing of %s", f.Name)
 			}
