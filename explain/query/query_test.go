@@ -280,6 +280,20 @@ pods 1 new cpu=3
 	}
 }
 
+// No more than three options are given, however many there are.
+func TestAtMostThreeOptions(t *testing.T) {
+	s, policy := cluster(t, `
+pool small types(s2)
+pool tainted types(s8) taint(gpu=true:NoSchedule)
+pool full types(s8) limit(nodes=0)
+pool elsewhere types(s8) require(zone=b)
+pods 1 new cpu=3 require(zone=a)
+`)
+	if p, ok := query.OfPod(s, policy, s.Pending[0].PodKey); !ok || len(p.Options) != 3 {
+		t.Errorf("%d options: %+v", len(p.Options), p.Options)
+	}
+}
+
 // For a misspelled instance type, in a pod or in a pool, the nearest existing name is suggested, however cheap others
 // are.
 func TestMisspelledTypeGetsTheNearestName(t *testing.T) {

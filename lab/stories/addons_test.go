@@ -151,15 +151,16 @@ func (c *cluster) addonObjects() {
 	asks, priority := map[string]string{}, map[string]string{}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		name, cpu := p.Labels["k8s-app"], int64(0)
+		name, cpu, memory := p.Labels["k8s-app"], int64(0), int64(0)
 		for _, container := range p.Spec.Containers {
 			cpu += container.Resources.Requests.Cpu().MilliValue()
+			memory += container.Resources.Requests.Memory().Value() >> 20
 		}
-		asks[name], priority[name] = fmt.Sprintf("%dm", cpu), p.Spec.PriorityClassName
+		asks[name], priority[name] = fmt.Sprintf("%dm %dMi", cpu, memory), p.Spec.PriorityClassName
 	}
 	for name, want := range map[string][2]string{
-		"aws-node": {"50m", "system-node-critical"}, "kube-proxy": {"100m", "system-node-critical"},
-		"kube-dns": {"100m", "system-cluster-critical"},
+		"aws-node": {"50m 0Mi", "system-node-critical"}, "kube-proxy": {"100m 0Mi", "system-node-critical"},
+		"kube-dns": {"100m 70Mi", "system-cluster-critical"},
 	} {
 		if got := [2]string{asks[name], priority[name]}; got != want {
 			c.t.Errorf("%s asks for %v, want %v", name, got, want)

@@ -27,7 +27,8 @@ func TestWithoutAClusterEveryCommandSaysHowToHaveOne(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{
 		"status", "why pod/web", "top", "web", "plan --scale deployment/web=1", "capture", "decisions", "savings", "env",
-		"run --cluster-name x", "host token a",
+		"run --cluster-name x", "host token a", "doctor", "roll nodepool a", "roll group a", "migrate status", "migrate next",
+		"migrate back", "migrate --from-cluster",
 		"kubectl get pods", "kubectl --name b get pods", "top --name b",
 	} {
 		out, err := alone(t, strings.Fields(command)...)

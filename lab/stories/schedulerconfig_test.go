@@ -3,6 +3,7 @@ package stories
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,10 @@ profiles:
 	}
 	write(config)
 	c.start()
+	none := c.kubectl("get", "daemonsets,deployments,poddisruptionbudgets,configmaps", "-n", "kube-system", "-o", "name")
+	if regexp.MustCompile("aws-node|vpc-cni|kube-proxy|coredns").MatchString(none) {
+		t.Errorf("with --addons=false there is\n%s", none)
+	}
 	c.apply(`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}

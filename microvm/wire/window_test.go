@@ -70,8 +70,14 @@ func filling(kind string, n int) []byte {
 // io.EOF if the guest has kept to the protocol.
 func hostTakes(t *testing.T, guest []byte) error {
 	t.Helper()
+	return hostTakesOf(t, KindLogs, guest)
+}
+
+// hostTakesOf is hostTakes for a stream of any kind.
+func hostTakesOf(t *testing.T, kind string, guest []byte) error {
+	t.Helper()
 	c := newConn(&recorder{}, bufio.NewReader(bytes.NewReader(guest)), nil)
-	if _, err := c.Open("logs", nil); err != nil {
+	if _, err := c.Open(kind, nil); err != nil {
 		t.Fatal(err)
 	}
 	return c.Serve()
@@ -92,6 +98,21 @@ func TestWindowIsExact(t *testing.T) {
 					t.Errorf("the session ended with %v", err)
 				}
 			})
+		}
+	}
+}
+
+// The window is the same for streams of every kind.
+func TestEveryKindOfStreamHasTheWindow(t *testing.T) {
+	for _, kind := range []string{
+		KindHello, KindStart, KindWatch, KindLogs, KindFlush, KindExec, KindAttach, KindConnect, KindStats, KindFiles, KindAdd,
+		KindResize, KindStop, KindPing,
+	} {
+		for over, want := range map[int]bool{0: false, 1: true} {
+			err := hostTakesOf(t, kind, filling("data", Window+over))
+			if broke := err != nil && strings.Contains(err.Error(), "before they are taken"); broke != want {
+				t.Errorf("%s: %d bytes over the window: %v", kind, over, err)
+			}
 		}
 	}
 }

@@ -31,8 +31,11 @@ func TestWhatIfIsBoundedAndSaysWhatIsWrong(t *testing.T) {
 	}
 	s.life = t.Context()
 	began, end := make(chan struct{}), make(chan struct{})
-	s.o.Forecast = func(_ context.Context, q WhatIf) (any, error) {
+	s.o.Forecast = func(ctx context.Context, q WhatIf) (any, error) {
 		switch q.Manifests {
+		case "given up":
+			<-ctx.Done()
+			return nil, ctx.Err()
 		case "wait":
 			close(began)
 			<-end
@@ -66,6 +69,12 @@ func TestWhatIfIsBoundedAndSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%.60s: characters that do something: %q", c.body, text)
 		}
 	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	r := httptest.NewRequestWithContext(gone, http.MethodPost, "http://127.0.0.1/api/whatif",
+		strings.NewReader(`{"manifests": "given up"}`))
+	r.Header.Set("Content-Type", json)
+	s.visitor().ServeHTTP(httptest.NewRecorder(), r) // it ends, since whoever asked has gone
 	done := make(chan struct{})
 	go func() { defer close(done); s.post(`{"manifests": "wait"}`, json, "") }()
 	<-began
