@@ -27,8 +27,8 @@ const DefaultLease = rbac.KarpenterLease
 // Durations of the Lease. A replica sees each renewal, and that there was none for leaseDuration, at most 2.2
 // retryPeriods late (leaderelection.JitterFactor): it takes over within 14.4 s after its predecessor's last renewal.
 // With Karpenter's durations, 15 s, 10 s and 2 s, it would be 23.8 s. Replicas go by the duration that the Lease says,
-// so the two agree on who leads. A leader that fails to renew gives up retryPeriod+renewDeadline after its last renewal,
-// and has the rest of leaseDuration to stop.
+// so the two agree on who leads. A leader that fails to renew gives up retryPeriod+renewDeadline after its last
+// renewal, and has the rest of leaseDuration to stop.
 const (
 	leaseDuration = 10 * time.Second
 	renewDeadline = 6 * time.Second

@@ -100,8 +100,8 @@ func wrap(act, action string, err error) error {
 	case throttleCodes[c]:
 		return fmt.Errorf("%s: %w: AWS asks to slow down: %w", act, cloud.ErrThrottled, err)
 	case c == "RequestExpired":
-		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, or renew its credentials: one of the two is "+
-			"out of date: %w", act, cloud.ErrUnauthorized, err)
+		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, or renew its credentials: one of the two "+
+			"is out of date: %w", act, cloud.ErrUnauthorized, err)
 	case isSkewed(err):
 		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, which differs from AWS's by more than "+
 			"AWS allows: %w", act, cloud.ErrUnauthorized, err)

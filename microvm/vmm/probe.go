@@ -100,8 +100,8 @@ func limitsWarning() string {
 		return ""
 	}
 	cause, _, _ := strings.Cut(err.Error(), "\n")
-	return fmt.Sprintf("The processes that run microVMs lack limits of their own on CPU, memory or processes, and compete "+
-		"with this machine's other processes: %s; run the host as root where it may change cgroups.", cause)
+	return fmt.Sprintf("The processes that run microVMs lack limits of their own on CPU, memory or processes, and "+
+		"compete with this machine's other processes: %s; run the host as root where it may change cgroups.", cause)
 }
 
 func (q *QEMU) startProbe(ctx context.Context, limit time.Duration) error {

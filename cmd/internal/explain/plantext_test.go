@@ -7,8 +7,7 @@ import (
 	"github.com/nodeless/nodeless/explain/whatif"
 )
 
-// A DaemonSet that does not fit everywhere makes a difference: plan names the nodes, and what is done about them once for
-// all that have it in common.
+// A DaemonSet that does not fit everywhere makes a difference: plan names the nodes, and once what is done about them.
 func TestAPlanNamesNodesWithoutRoomForADaemonSet(t *testing.T) {
 	const then = "Nodeless replaces the nodes, one after another"
 	var out strings.Builder
