@@ -60,8 +60,8 @@ var serverCodes = map[string]bool{
 
 // isSkewed reports whether AWS refuses a request because of the time at which it was signed. EC2 and S3 have codes for
 // this, of which EC2 uses RequestExpired for expired credentials, too; the other services use the code for a wrong
-// signature (docs.aws.amazon.com/IAM/latest/UserGuide, "Troubleshoot SigV4 signing"). The SDK corrects its clock by AWS's answers, so such an error is one that it could not
-// mend.
+// signature (docs.aws.amazon.com/IAM/latest/UserGuide, "Troubleshoot SigV4 signing"). The SDK corrects its clock by
+// AWS's answers, so such an error is one that it could not mend.
 func isSkewed(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
