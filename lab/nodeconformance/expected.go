@@ -25,8 +25,8 @@ func expectation(text string) string {
 	return ""
 }
 
-// byFargate matches the event of a pod that Fargate refuses even without its restrictions, not that of one that microVMs
-// should run: a claim that is not bound, a size. The suite prints the events of a failed spec's namespace.
+// byFargate matches the event of a pod that Fargate refuses even without its restrictions, not that of one that
+// microVMs should run: a claim that is not bound, a size. The suite prints the events of a failed spec's namespace.
 var byFargate = regexp.MustCompile(
 	`Pod not supported on a microVM: .*?(OS windows|bound to invalid PV \S+ without CSI Driver)`)
 
