@@ -58,23 +58,28 @@ var serverCodes = map[string]bool{
 	"ServiceUnavailable": true, "RequestTimeout": true, "DryRunOperation": true,
 }
 
-// isSkewed reports whether AWS refuses a request because of the time at which it was signed. EC2 and S3 have codes for
-// this, of which EC2 uses RequestExpired for expired credentials, too; the other services use the code for a wrong
-// signature (docs.aws.amazon.com/IAM/latest/UserGuide, "Troubleshoot SigV4 signing"). The SDK corrects its clock by
-// AWS's answers, so such an error is one that it could not mend.
-func isSkewed(err error) bool {
+// remedyForTime returns the remedy if AWS refuses a request because of the time at which it was signed, else "". EC2
+// and S3 have codes for this, of which EC2 uses RequestExpired for expired credentials, too; the other services use the
+// code for a wrong signature (docs.aws.amazon.com/IAM/latest/UserGuide, "Troubleshoot SigV4 signing"). The SDK corrects
+// its clock by AWS's answers, so such an error is one that it could not mend.
+func remedyForTime(err error) string {
+	const skewed = "correct the clock of the controller's machine, which differs from AWS's by more than AWS allows"
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
-		return false
+		return ""
 	}
 	switch api.ErrorCode() {
-	case "RequestExpired", "RequestInTheFuture", "RequestTimeTooSkewed":
-		return true
+	case "RequestExpired":
+		return "correct the clock of the controller's machine, or renew its credentials: one of the two is out of date"
+	case "RequestInTheFuture", "RequestTimeTooSkewed":
+		return skewed
 	case "SignatureDoesNotMatch", "InvalidSignatureException":
-		return strings.HasPrefix(api.ErrorMessage(), "Signature expired") ||
-			strings.HasPrefix(api.ErrorMessage(), "Signature not yet current")
+		if strings.HasPrefix(api.ErrorMessage(), "Signature expired") ||
+			strings.HasPrefix(api.ErrorMessage(), "Signature not yet current") {
+			return skewed
+		}
 	}
-	return false
+	return ""
 }
 
 // code returns AWS's error code, "" if err is not an error of AWS.
@@ -99,12 +104,8 @@ func wrap(act, action string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case throttleCodes[c]:
 		return fmt.Errorf("%s: %w: AWS asks to slow down: %w", act, cloud.ErrThrottled, err)
-	case c == "RequestExpired":
-		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, or renew its credentials: one of the two "+
-			"is out of date: %w", act, cloud.ErrUnauthorized, err)
-	case isSkewed(err):
-		return fmt.Errorf("%s: %w: correct the clock of the controller's machine, which differs from AWS's by more than "+
-			"AWS allows: %w", act, cloud.ErrUnauthorized, err)
+	case remedyForTime(err) != "":
+		return fmt.Errorf("%s: %w: %s: %w", act, cloud.ErrUnauthorized, remedyForTime(err), err)
 	case authCodes[c]:
 		return fmt.Errorf("%s: %w: allow %s for the controller's IAM role, or check its credentials: %w", act,
 			cloud.ErrUnauthorized, action, err)
@@ -122,7 +123,7 @@ func wrapLaunch(act, action string, err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok { // without the SDK's own words, which differ with each request
 		err = &fleetFault{api.ErrorCode(), api.ErrorMessage()}
 	}
-	if c == "" || throttleCodes[c] || authCodes[c] || serverCodes[c] || isSkewed(err) {
+	if c == "" || throttleCodes[c] || authCodes[c] || serverCodes[c] || remedyForTime(err) != "" {
 		return wrap(act, action, err)
 	}
 	return fmt.Errorf("%s: %w: %w", act, cloud.ErrRefused, err)

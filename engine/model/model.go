@@ -111,7 +111,8 @@ type Shape struct {
 	// Unmodelled names constraints that the engine does not decide, such as "resourceClaims". Such a pod gets a Reason
 	// rather than a wrong node.
 	Unmodelled []string
-	// Original is the shape without the preferences that a plan adds to it as requirements, nil if there are none.
+	// Original is the shape without the preferences that a plan adds to it as requirements, nil if there are none. It is
+	// not part of Key: only the engine sets it, in copies.
 	Original *Shape `json:"-"`
 }
 
