@@ -38,12 +38,15 @@ const DefaultENIConfig = "default"
 // DefaultCNI returns the settings of EKS's manifest of the VPC CNI.
 func DefaultCNI() CNI { return CNI{WarmENI: 1, WarmPrefix: 1} }
 
-// AutoModeCNI returns how the VPC CNI that is built into a node of EKS Auto Mode is configured. It uses prefixes,
-// unless the kubelet's maximum number of pods is what the interfaces hold in single addresses (ipv4PrefixSize: "32" of
-// the NodeClass).
-func AutoModeCNI(t *Type, maxPods int64) CNI {
+// AutoModeCNI returns how the VPC CNI that is built into nodes of EKS Auto Mode is configured: with prefixes, or with
+// single addresses (ipv4PrefixSize: "32" of the NodeClass), of which it keeps one to spare (Amazon EKS user guide,
+// "Secondary IP Mode for Pods"). custom says that pods have subnets of their own (podSubnetSelectorTerms).
+func AutoModeCNI(single, custom bool) CNI {
 	c := DefaultCNI()
-	c.PrefixDelegation = maxPods >= AutoModeMaxPods || maxPods != MaxPods(t, 0, false)
+	if single {
+		c = CNI{WarmIP: 1}
+	}
+	c.PrefixDelegation, c.CustomNetwork = !single, custom
 	return c
 }
 
@@ -209,6 +212,14 @@ func (c CNI) NoPods(t *Type) (n int) {
 		n++
 	}
 	return n
+}
+
+// ReservedENIs returns how many interfaces of each node hold no pods because of custom networking; 0 if c is nil.
+func (c *CNI) ReservedENIs() int {
+	if c != nil && c.CustomNetwork {
+		return 1
+	}
+	return 0
 }
 
 // Custom reports whether custom networking applies to nodes of the type: their first interface is in another subnet

@@ -3,7 +3,7 @@
 // A provider implements Provider: it lists the instance types that a node class allows, launches and terminates
 // instances, and finds existing ones. Abilities that not every cloud has are separate interfaces: Interrupter
 // (notices of instances that will be taken away), HealthChecker, Drifter, Repairer, Addresser, PodNetworker,
-// Reserver, Placer, ZoneShifter, Ender and Observed. A caller checks for one with a type assertion.
+// VersionFollower, Reserver, Placer, ZoneShifter, Ender and Observed. A caller checks for one with a type assertion.
 //
 // Two rules make providers safe for a controller that may crash at any line. Launch is idempotent by its token: the
 // same token never starts a second instance. List finds every instance of the cluster by its tags, so that none is
@@ -224,20 +224,39 @@ type Addresser interface {
 	Subnets(class ClassRef) []Subnet
 }
 
+// VersionFollower is a provider whose images depend on the version of Kubernetes.
+type VersionFollower interface {
+	// FollowVersion sets how to read the version of the API server, as major.minor, which an upgrade changes.
+	FollowVersion(read func() (string, error))
+}
+
 // PodNetworker is an Addresser whose pods may take addresses from other subnets than their nodes.
 type PodNetworker interface {
 	// SubnetsByID returns the subnets with these IDs that exist, with their free addresses, by ID.
 	SubnetsByID(ctx context.Context, ids []string) ([]Subnet, error)
+	// PodNetwork returns how a class determines the addresses of pods; the zero value if it does not. Fails with
+	// ErrClassNotReady while the class is not resolved.
+	PodNetwork(ctx context.Context, class ClassRef) (PodNetwork, error)
 	// ReserveENIs sets how many interfaces of each node pods cannot use.
 	ReserveENIs(n int)
+	// DelegatePrefixes sets whether pods get /28 prefixes of subnets. Only then are Scattered addresses counted.
+	DelegatePrefixes(on bool)
+}
+
+// PodNetwork is how a node class determines the addresses of pods.
+type PodNetwork struct {
+	Single  bool     // they are given one by one, instead of in prefixes
+	Custom  bool     // they are in Subnets, instead of those of the nodes
+	Subnets []Subnet // by ID
 }
 
 // Subnet is a subnet and the number of its free addresses at a time.
 type Subnet struct {
-	ID, Zone string
-	CIDR     string // its range of IPv4 addresses; "" if unknown
-	Free     int64
-	At       time.Time
+	ID, Zone  string
+	CIDR      string // its range of IPv4 addresses; "" if unknown
+	Free      int64
+	Scattered int64 // of Free, those that nodes whose pods get /28 prefixes cannot use; 0 if not counted
+	At        time.Time
 }
 
 // Reserver is a provider with capacity reservations.

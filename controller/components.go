@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/controller/ahead"
 	"github.com/nodeless/nodeless/controller/apply"
@@ -38,6 +39,7 @@ type components struct {
 	registry   *prometheus.Registry
 	counters   *metrics.Counters
 	events     record.EventBroadcaster
+	api        client.Client       // of the API server itself
 	buffers    *buffers.Controller // nil if the gate is closed
 	ahead      *ahead.Controller
 	fargate    *fargateComponents    // nil if Options.Fargate is
@@ -102,8 +104,9 @@ func (r *components) runLeader(ctx context.Context, o Options) error {
 	group.Go(func() error { return r.records.Run(ctx) })
 	defer r.records.Finish(ctx)
 	if r.fargate != nil {
-		group.Go(func() error { return r.fargate.scheduler.Run(ctx) })
-		group.Go(func() error { return r.fargate.hosts.Run(ctx) })
+		r.fargate.lead(ctx, group)
+	} else if o.Service.Name != "" {
+		group.Go(func() error { return r.retireWebhook(ctx, o) })
 	}
 	if r.nodeGroups != nil {
 		group.Go(func() error { return r.nodeGroups.Run(ctx) })

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -91,10 +92,16 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	if err != nil {
 		return nil, fmt.Errorf("controller: client: %w", err)
 	}
+	r.api = api
 	recorder := r.events.NewRecorder(scheme(), corev1.EventSource{Component: "karpenter"})
+	classes, groups, err := newClasses(ctx, o, kube.Discovery(), r.cache)
+	if err != nil {
+		return nil, err
+	}
 	r.state = cluster.New(cluster.Options{
 		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay, BuiltInCNI: o.AutoMode.HasCNI(),
 		NoStatic: !r.gates.StaticCapacity, NoDevices: o.IgnoreDRA, Readable: readable(api, o.Log), Networks: r.networks,
+		ClassKinds: classes.Kinds,
 	})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{
@@ -104,13 +111,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	r.records = store.New(store.Options{
 		Client: api, Cache: r.cache, State: r.state, Clock: o.Clock, Log: o.Log, Metrics: r.counters,
 	})
-	kinds, err := servedKinds(kube.Discovery(), o.ClassKinds)
-	if err != nil {
-		return nil, err
-	}
-	classes := status.NewClasses(ctx, r.cache, kinds...)
 	if o.AutoMode != nil {
-		classes.AddNodeClass()
 		r.autoMode, err = automode.New(ctx, automode.Options{
 			Settings: *o.AutoMode, Cache: r.cache, Client: api, Recorder: recorder, Clock: o.Clock, Log: o.Log,
 		})
@@ -118,11 +119,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 			return nil, fmt.Errorf("controller: %w", err)
 		}
 	}
-	groups, err := addNodeGroup(kube.Discovery(), classes)
-	if err != nil {
-		return nil, err
-	}
-	provider, err := r.newProvider(ctx, o, classes, version)
+	provider, err := r.newProvider(ctx, o, classes, version, kube.Discovery())
 	if err != nil {
 		return nil, err
 	}
@@ -137,6 +134,22 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 		instances = r.fargate.scheduler.Multiplex(provider)
 	}
 	return r, r.buildControllers(ctx, o, api, recorder, classes, provider, instances)
+}
+
+// newClasses returns the node classes of all kinds that this controller manages. groups reports whether NodeGroups are
+// among them.
+func newClasses(ctx context.Context, o Options, d discovery.ServerResourcesInterface, c cache.Cache,
+) (classes *status.Classes, groups bool, err error) {
+	kinds, err := servedKinds(d, o.ClassKinds)
+	if err != nil {
+		return nil, false, err
+	}
+	classes = status.NewClasses(ctx, c, kinds...)
+	if o.AutoMode != nil {
+		classes.AddNodeClass()
+	}
+	groups, err = addNodeGroup(d, classes)
+	return classes, groups, err
 }
 
 // openCache creates the cache and checks whether the API server serves ENIConfigs.
@@ -194,9 +207,9 @@ func newRegistry(version string) *prometheus.Registry {
 	return r
 }
 
-// newProvider connects to the cloud and counts its calls.
-func (r *components) newProvider(ctx context.Context, o Options, classes *status.Classes,
-	version string,
+// newProvider connects to the cloud and counts its calls. The cloud follows the version of the API server.
+func (r *components) newProvider(ctx context.Context, o Options, classes *status.Classes, version string,
+	d discovery.ServerVersionInterface,
 ) (cloud.Provider, error) {
 	provider, err := o.Provider(ctx, classes.Get, version)
 	if err != nil {
@@ -204,6 +217,9 @@ func (r *components) newProvider(ctx context.Context, o Options, classes *status
 	}
 	if observed, ok := provider.(cloud.Observed); ok {
 		observed.Observe(r.counters)
+	}
+	if follower, ok := provider.(cloud.VersionFollower); ok {
+		follower.FollowVersion(func() (string, error) { return kubernetesVersion(d) })
 	}
 	return provider, nil
 }

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -24,6 +26,7 @@ import (
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
@@ -99,8 +102,9 @@ type replica struct {
 func run(t *testing.T, change func(*controller.Options)) *replica {
 	p := planetest.Start(t)
 	r := &replica{region: newRegion(), leads: make(chan struct{})}
+	ready := sync.OnceFunc(func() { close(r.leads) })
 	o := controller.Options{
-		REST: p.RESTConfig(), OnReady: func() { close(r.leads) },
+		REST: p.RESTConfig(), OnReady: ready,
 		Provider: func(context.Context, func(cloud.ClassRef) *ec2v1.EC2NodeClass, string) (cloud.Provider, error) {
 			return r.region, nil
 		},
@@ -108,7 +112,10 @@ func run(t *testing.T, change func(*controller.Options)) *replica {
 	change(&o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- controller.Run(ctx, o) }()
+	go func() {
+		defer ready() // a test that waits for it goes on, and fails, if it ends early
+		done <- controller.Run(ctx, o)
+	}()
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -119,8 +126,37 @@ func run(t *testing.T, change func(*controller.Options)) *replica {
 	return r
 }
 
+// A release whose FargateProfiles were switched off leaves a webhook behind that nobody serves.
+func TestWithoutFargateItsWebhookGoes(t *testing.T) {
+	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	webhook := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	webhook.Name = fargate.MutatingWebhooks
+	webhook.Webhooks = []admissionregistrationv1.MutatingWebhook{{
+		Name: "pods.nodeless.sh", AdmissionReviewVersions: []string{"v1"},
+		SideEffects: new(admissionregistrationv1.SideEffectClassNone),
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{
+			Service: &admissionregistrationv1.ServiceReference{Namespace: "default", Name: "nodeless"},
+		},
+	}}
+	if err := api.Create(t.Context(), webhook); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = api.Delete(context.Background(), webhook) })
+	run(t, func(o *controller.Options) { o.Service = client.ObjectKey{Namespace: "default", Name: "nodeless"} })
+	planetest.Eventually(t, "the webhook is gone", func(ctx context.Context) error {
+		if err := api.Get(ctx, client.ObjectKeyFromObject(webhook), webhook); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is still there: %w", err)
+		}
+		return nil
+	})
+}
+
 // A Karpenter in another namespace holds another Lease, so leader election alone would not keep the two apart.
 func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
+	controller.PatientLeases(t)
 	api, err := client.New(planetest.Start(t).RESTConfig(), client.Options{Scheme: scheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -168,9 +204,15 @@ func TestAnotherControllerIsWaitedForAndGivenWayTo(t *testing.T) {
 		}
 	case <-r.leads:
 		t.Fatal("both lead")
+	case err := <-ended:
+		t.Fatal(err)
 	}
 	held("") // Karpenter has ended and released its Lease
-	<-r.leads
+	select {
+	case <-r.leads:
+	case err := <-ended:
+		t.Fatal(err)
+	}
 	machine(t, "taken-over")
 	held("karpenter-7f9_2")
 	defer time.AfterFunc(45*time.Second, cancel).Stop() // many times as long as giving way takes
@@ -217,6 +259,7 @@ func machine(t *testing.T, name string) {
 }
 
 func TestOneOfTwoReplicasActsAndTheOtherTakesOver(t *testing.T) {
+	controller.PatientLeases(t)
 	as := func(identity string) func(*controller.Options) {
 		return func(o *controller.Options) {
 			o.LeaderElection, o.LeaderNamespace, o.Identity = true, "default", identity
@@ -252,6 +295,7 @@ func TestOneOfTwoReplicasActsAndTheOtherTakesOver(t *testing.T) {
 // A replica in another namespace has another Lease. While it waits it holds none, or the one that leads would give
 // way to it.
 func TestAReplicaInAnotherNamespaceWaitsToo(t *testing.T) {
+	controller.PatientLeases(t)
 	waits := make(chan struct{})
 	told := sync.OnceFunc(func() { close(waits) })
 	in := func(namespace string) func(*controller.Options) {

@@ -47,7 +47,7 @@ func (r *components) observe(ctx context.Context, o Options) (*cycleMetrics, err
 	if err := m.pods.Watch(ctx, r.cache); err != nil {
 		return nil, err
 	}
-	return m, metrics.WatchConditions(ctx, r.registry, r.cache, o.Clock)
+	return m, metrics.WatchConditions(ctx, r.registry, r.cache, r.state, o.Clock)
 }
 
 func (m *cycleMetrics) observe(d cycle.Decision) {

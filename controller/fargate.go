@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ type Fargate struct {
 	// At is where API servers reach the Listener. The controller closes the Listener.
 	At       admission.Place
 	Listener net.Listener
+	// Namespace is that of the Secret with the webhook's certificates; default kube-system.
+	Namespace string
 }
 
 // fargateComponents are the webhook, which every replica serves, and the scheduler, which only the leader runs.
@@ -44,7 +47,7 @@ func (r *components) buildFargate(ctx context.Context, o Options, kube kubernete
 ) (*fargateComponents, error) {
 	f := &fargateComponents{ready: make(chan struct{})}
 	f.webhook = admission.New(admission.Options{
-		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.LeaderNamespace, "kube-system"),
+		Client: api, At: o.Fargate.At, Listener: o.Fargate.Listener, Namespace: cmp.Or(o.Fargate.Namespace, "kube-system"),
 		Profiles: func() []*v1alpha1.FargateProfile { return r.fargateProfiles(ctx) },
 		Able:     func() fargate.Abilities { return f.scheduler.Abilities() }, Clock: o.Clock, Log: o.Log,
 	})
@@ -93,6 +96,25 @@ func (r *components) fargateProfiles(ctx context.Context) []*v1alpha1.FargatePro
 func (f *fargateComponents) serve(ctx context.Context) error {
 	if err := f.webhook.Run(ctx, func() { close(f.ready) }); err != nil {
 		return fmt.Errorf("controller: %w", err)
+	}
+	return nil
+}
+
+// lead runs what only the leader does.
+func (f *fargateComponents) lead(ctx context.Context, group *errgroup.Group) {
+	f.webhook.ProfilesChanged() // writes it again: a former leader without Fargate may have deleted it, see retireWebhook
+	group.Go(func() error { return f.scheduler.Run(ctx) })
+	group.Go(func() error { return f.hosts.Run(ctx) })
+}
+
+// retireWebhook keeps the webhook deleted that this controller's Service served while Fargate was on: API servers would
+// refuse pods because nobody answers. Replicas that are being replaced may still write it, so it is read again.
+func (r *components) retireWebhook(ctx context.Context, o Options) error {
+	for ctx.Err() == nil {
+		if err := admission.Retire(ctx, r.api, o.Service); err != nil && ctx.Err() == nil {
+			o.Log.Warn("cannot delete the webhook of FargateProfiles, which are off; trying again", "error", err)
+		}
+		_ = clock.Sleep(ctx, o.Clock, time.Minute) // or until ctx is done
 	}
 	return nil
 }

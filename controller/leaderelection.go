@@ -29,7 +29,7 @@ const DefaultLease = rbac.KarpenterLease
 // With Karpenter's durations, 15 s, 10 s and 2 s, it would be 23.8 s. Replicas go by the duration that the Lease says,
 // so the two agree on who leads. A leader that fails to renew gives up retryPeriod+renewDeadline after its last
 // renewal, and has the rest of leaseDuration to stop.
-const (
+var (
 	leaseDuration = 10 * time.Second
 	renewDeadline = 6 * time.Second
 	retryPeriod   = time.Second

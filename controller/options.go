@@ -8,6 +8,7 @@ import (
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/controller/automode"
@@ -63,6 +64,8 @@ type Options struct {
 	LeaderName, LeaderNamespace, Identity string
 	// Fargate enables FargateProfiles, which run pods in microVMs; nil = FargateProfiles are ignored.
 	Fargate *Fargate
+	// Service is the controller's own; may be empty. Without Fargate, webhooks that refer to it are deleted.
+	Service client.ObjectKey
 	// IgnoreDRA disables dynamic resource allocation: pods with ResourceClaims are not planned for.
 	IgnoreDRA bool
 	// QPS limits requests to the API server; 0 = the limit of REST, or 200 per second.

@@ -119,10 +119,7 @@ func serve(o Options, h *health) (stop func(), err error) {
 		}
 		mux := http.NewServeMux()
 		h.handle(mux, what[0], what[1], o.Profiling)
-		s := &http.Server{
-			Handler: httpguard.ReadWithin(bodyWithin, mux), ReadHeaderTimeout: 5 * time.Second,
-			IdleTimeout: 2 * time.Minute,
-		}
+		s := httpguard.NewServer(bodyWithin, mux)
 		servers = append(servers, s)
 		go func() { _ = s.Serve(listener) }()
 	}

@@ -92,6 +92,7 @@ func TestTheRolesAreEnough(t *testing.T) {
 			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
 		o.LeaderElection, o.LeaderNamespace, o.Identity = true, namespace, "test"
+		o.Service = client.ObjectKey{Namespace: namespace, Name: rbac.Name}
 		o.Gates = gates.Gates{
 			NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true,
 			CapacityBuffer: true, Nominations: true,
@@ -193,6 +194,7 @@ func reasons(events corev1.EventList) string {
 // Two replicas: the standby is ready and knows the cluster. When the leader stops while pods are pending, the standby
 // takes over at once, and no pod gets two nodes.
 func TestTheStandbyTakesOverUnderLoad(t *testing.T) {
+	controller.PatientLeases(t)
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
 	probes, metrics := address(t), address(t)

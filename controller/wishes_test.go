@@ -110,7 +110,7 @@ func TestMachinesGoOnlyInTheirPoolsWindow(t *testing.T) {
 		t.Errorf("%d machines of %d are left outside of the window", len(now), len(before))
 	}
 	wish(t, s, func(np *karpv1.NodePool) {
-		np.Annotations[translate.AnnotationWindows], np.Annotations[translate.AnnotationTimeZone] = "@daily 24h",
+		np.Annotations[translate.AnnotationWindows], np.Annotations[translate.AnnotationTimeZone] = "@daily 25h", // one day a year has 25 hours
 			"Pacific/Auckland"
 	})
 	gone(t, s)

@@ -12,9 +12,11 @@ import (
 	"github.com/nodeless/nodeless/lab/gen"
 )
 
-// withSubnets gives a random cluster nearly exhausted subnets, and types that take several addresses at once.
+// withSubnets gives a random cluster nearly exhausted subnets, and types that take several addresses at once. In some
+// clusters part of the free addresses are scattered, and only some of the types can use these.
 func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
-	r := rand.New(rand.NewPCG(seed, 7))
+	r, scatter := rand.New(rand.NewPCG(seed, 7)), rand.New(rand.NewPCG(seed, 11))
+	scattered := seed%2 == 0
 	out := *s
 	var zones []string
 	out.Pools = slices.Clone(s.Pools)
@@ -22,6 +24,7 @@ func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
 		p := &out.Pools[i]
 		p.Types = slices.Clone(p.Types)
 		for k := range p.Types {
+			p.Types[k].SingleAddresses = scattered && scatter.IntN(2) == 0
 			each := 2 + r.Int64N(14)
 			for enis := range 1 + r.Int64N(4) {
 				p.Types[k].Addresses = append(p.Types[k].Addresses,
@@ -35,7 +38,12 @@ func withSubnets(s *model.Snapshot, seed uint64) *model.Snapshot {
 	slices.Sort(zones)
 	for _, zone := range slices.Compact(zones) {
 		for n := range 1 + r.IntN(2) {
-			out.Subnets = append(out.Subnets, model.Subnet{ID: fmt.Sprintf("%s-%d", zone, n), Zone: zone, Free: r.Int64N(80)})
+			s := model.Subnet{ID: fmt.Sprintf("%s-%d", zone, n), Zone: zone, Free: r.Int64N(80)}
+			if scattered {
+				s.Scattered = scatter.Int64N(s.Free + 1)
+				s.Free -= s.Scattered
+			}
+			out.Subnets = append(out.Subnets, s)
 		}
 	}
 	slices.SortFunc(out.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })

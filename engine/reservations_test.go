@@ -55,6 +55,9 @@ func TestReservationsAreUsedAndNotOverdrawn(t *testing.T) {
 		if seed%3 == 0 {
 			s, policy = withReservations(gen.Disruptive(seed), seed), gen.DisruptionPolicy(seed)
 		}
+		if seed%3 == 1 {
+			s = withReservations(gen.Constrained(seed), seed)
+		}
 		if seed%5 == 0 {
 			s = withSubnets(s, seed)
 		}

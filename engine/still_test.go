@@ -61,6 +61,10 @@ node n1 pool=general type=c2 zone=a deleting command=x runs(web-1 as web do-not-
 node n1 pool=general type=c2 zone=a deleting command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, model.RuleEvictionBlocked},
 		"a budget holds a pod of a machine with a deadline": {model.Drifted, `
 node n1 pool=general type=c2 zone=a deleting deadline command=x drifted=NodePoolDrifted runs(web-1 as web held=pdb)`, ""},
+		"a pod was annotated on a machine with a deadline": {model.Underutilized, `
+node n1 pool=general type=c2 zone=a deleting deadline command=x runs(web-1 as web do-not-disrupt)`, model.RuleDoNotDisrupt},
+		"drift ends such a pod at the deadline": {model.Drifted, `
+node n1 pool=general type=c2 zone=a deleting deadline command=x drifted=NodePoolDrifted runs(web-1 as web do-not-disrupt)`, ""},
 		"the window has closed": {model.Underutilized, `
 pool timed disrupt(underused=9) annotations(window=underused, until=1h)
 node n1 pool=timed type=c2 zone=a deleting command=x`, model.RuleWindow},

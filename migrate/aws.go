@@ -131,7 +131,7 @@ func (m *migration) autoScalingTemplate(f *fields, g *group) {
 			"describe-launch-template-versions --launch-template-id "+id+" --versions '"+version+"'")
 		return
 	}
-	g.launch(t)
+	g.launch(t, false)
 }
 
 // overrides applies the instance types of a mixed instances policy, or the requirements for them.
@@ -253,15 +253,23 @@ func (m *migration) managedTemplate(f *fields, g *group, ami, cluster string) {
 		f.note(Warning, "launchTemplate", "", "it says more of instances: add the output of: aws ec2 "+
 			"describe-launch-template-versions --launch-template-id "+id)
 	}
-	if t != nil {
-		g.launch(t)
-	}
+	family := ""
 	for _, v := range managedFamilies {
 		if strings.HasPrefix(ami, v.prefix) {
-			delete(g.class, "amiFamily")
-			m.familyAndTerms(f, g.class, v.family, nil)
-			g.release(f, "releaseVersion")
+			family = v.family
 		}
+	}
+	if t != nil {
+		g.launch(t, family != "")
+	}
+	if family != "" {
+		markRoot(g, rootDevice(ami))
+		if t != nil && t.data["MetadataOptions"] == nil && family != "AL2" {
+			delete(g.class, "metadataOptions") // these images bring their own, see below
+		}
+		delete(g.class, "amiFamily")
+		m.familyAndTerms(f, g.class, family, nil)
+		g.release(f, "releaseVersion")
 	}
 	if size := f.whole("diskSize"); size > 0 {
 		f.note(Mapped, "diskSize", "spec.blockDeviceMappings", "")

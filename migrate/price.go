@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // hoursOfMonth is the length of a month in AWS's own calculators.
@@ -114,5 +115,5 @@ func (g *group) price(widen bool) {
 }
 
 func dollars(microsAnHour int64) string {
-	return fmt.Sprintf("$%.2f", float64(microsAnHour)*hoursOfMonth/1e6)
+	return reason.Money(float64(microsAnHour)*hoursOfMonth/1e6, 2)
 }

@@ -78,8 +78,10 @@ func (t *launchTemplate) userData() string {
 }
 
 // launch reads what a launch template or launch configuration says about instances. Their user data makes them join,
-// so the family is Custom, which leaves user data unchanged.
-func (g *group) launch(t *launchTemplate) {
+// so the family is Custom, which leaves user data unchanged; unless EKS adds to it what makes them join: then the
+// group's family does, with the labels and taints of the NodePool and the class's settings of the kubelet, which user
+// data must not contradict.
+func (g *group) launch(t *launchTemplate, joined bool) {
 	f := g.toClass(t.fields)
 	if one := text(t.data["InstanceType"]); one != "" && len(g.types)+len(g.requirements) == 0 {
 		g.toPool(f).move("InstanceType", templateSpec+"requirements")
@@ -96,10 +98,17 @@ func (g *group) launch(t *launchTemplate) {
 	} else {
 		g.class["amiSelectorTerms"] = []any{map[string]any{"id": image}}
 	}
-	if t.userData() != "" {
-		f.move("UserData", "spec.userData")
-		g.class["userData"] = t.userData()
-	} else {
+	switch userData := t.userData(); {
+	case userData != "":
+		rest := readUserData(g, f, userData)
+		if !joined {
+			rest = userData
+		}
+		if f.take("UserData"); rest != "" {
+			f.note(Mapped, "UserData", "spec.userData", "")
+			g.class["userData"] = rest
+		}
+	case !joined:
 		f.note(Warning, "UserData", "spec.userData",
 			"without user data, nodes of this image may be unable to join the cluster")
 	}
@@ -217,8 +226,10 @@ func (g *group) launchOptions(f *fields) {
 		mappings = append(mappings, map[string]any{"deviceName": text(b.take("DeviceName")), "ebs": ebs})
 	}
 	if mappings != nil {
-		mappings[0].(map[string]any)["rootVolume"] = true
 		g.class["blockDeviceMappings"] = mappings
+		if !markRoot(g, "/dev/xvda") && !markRoot(g, "/dev/sda1") && len(mappings) == 1 {
+			mappings[0].(map[string]any)["rootVolume"] = true
+		}
 	}
 	for i, v := range f.list("TagSpecifications") {
 		s := f.within(fmt.Sprintf("TagSpecifications[%d]", i), v)
@@ -231,4 +242,17 @@ func (g *group) launchOptions(f *fields) {
 			g.tag(s, fmt.Sprintf("Tags[%d]", j), text(t["Key"]), text(t["Value"]))
 		}
 	}
+}
+
+// markRoot marks the volume that holds container images and pod logs by its device name, and only that one. It reports
+// whether there is one.
+func markRoot(g *group, device string) (found bool) {
+	for _, v := range listOf(g.class["blockDeviceMappings"]) {
+		m := v.(map[string]any)
+		delete(m, "rootVolume")
+		if text(m["deviceName"]) == device {
+			m["rootVolume"], found = true, true
+		}
+	}
+	return found
 }

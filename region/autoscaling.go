@@ -285,6 +285,9 @@ func (s *groupRecords) AutoScalingGroups() []AutoScalingGroup {
 		shown := g.AutoScalingGroup
 		shown.Members = slices.DeleteFunc(slices.Clone(g.Members),
 			func(m GroupMember) bool { return m.JoinedAt.After(known) })
+		for i := range shown.Members {
+			shown.Members[i].Waits = slices.Clone(shown.Members[i].Waits) // heartbeats change them
+		}
 		shown.Tags, shown.Hooks = slices.Clone(g.Tags), slices.Clone(g.Hooks)
 		shown.Refreshes, shown.Suspended = slices.Clone(g.Refreshes), maps.Clone(g.Suspended)
 		out = append(out, shown)

@@ -412,6 +412,21 @@ func TestHooksHoldInstancesUntilSomebodyAnswers(t *testing.T) {
 	wantCode(t, p.CompleteLifecycleAction("web", "setup", "", "i-0", region.HookContinue), "ValidationError")
 }
 
+func TestAHeartbeatDoesNotChangeACopyOfTheGroup(t *testing.T) {
+	p := newGroup(t, region.Config{}, nil)
+	p.do(p.PutLifecycleHook("web", region.LifecycleHook{
+		Name: "ready", Transition: region.TransitionLaunching, Heartbeat: time.Minute,
+	}))
+	p.clock.Advance(10 * time.Second)
+	m := p.group().Members[0]
+	before := m.Waits[0].Until
+	p.clock.Advance(10 * time.Second)
+	p.do(p.RecordLifecycleActionHeartbeat("web", "ready", m.Waits[0].Token, ""))
+	if after := p.group().Members[0].Waits[0].Until; !m.Waits[0].Until.Equal(before) || !after.After(before) {
+		t.Errorf("the copy says %s, the group %s; before the heartbeat it was %s", m.Waits[0].Until, after, before)
+	}
+}
+
 func TestAnInstanceRefreshReplacesAllWithoutALossOfCapacity(t *testing.T) {
 	for _, c := range []struct{ least, most, atLeast, atMost int }{{90, 100, 5, 6}, {100, 150, 6, 9}, {50, 100, 3, 6}} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
@@ -492,6 +507,30 @@ func TestStandbyDetachingAndAttaching(t *testing.T) {
 	wantCode(t, p.AttachInstances("web", []string{id}), "ValidationError")
 }
 
+func TestAnInstanceThatACallNamesTwiceIsMovedOnce(t *testing.T) {
+	p := newGroup(t, region.Config{}, nil)
+	p.clock.Advance(time.Minute)
+	id := p.group().Members[0].ID
+	twice := []string{id, id}
+	for _, step := range []struct {
+		name             string
+		call             func() error
+		desired, members int
+	}{
+		{"EnterStandby", func() error { _, err := p.EnterStandby("web", twice, true); return err }, 2, 3},
+		{"ExitStandby", func() error { _, err := p.ExitStandby("web", twice); return err }, 3, 3},
+		{"DetachInstances", func() error { _, err := p.DetachInstances("web", twice, true); return err }, 2, 2},
+		{"AttachInstances", func() error { return p.AttachInstances("web", twice) }, 3, 3},
+	} {
+		p.do(step.call())
+		p.clock.Advance(time.Minute)
+		if g := p.group(); g.Desired != step.desired || len(g.Members) != step.members {
+			t.Errorf("%s: desired %d with %d members, want %d with %d", step.name, g.Desired, len(g.Members), step.desired,
+				step.members)
+		}
+	}
+}
+
 func TestTerminationPoliciesAndProtection(t *testing.T) {
 	for policy, want := range map[string]int{"OldestInstance": 0, "NewestInstance": 3} {
 		p := newGroup(t, region.Config{}, func(s *region.GroupSettings) {
@@ -545,6 +584,40 @@ func TestSpotMembersAtRiskAreReplacedBeforeTheyEnd(t *testing.T) {
 	}
 	if g := p.group(); len(g.Members) != 2 || p.state(risky) != region.Terminated {
 		t.Errorf("members %v, the instance at risk is %s", p.members(), p.state(risky))
+	}
+}
+
+func TestAGroupReplacesWhatFailsAStatusCheckAfterItsGracePeriod(t *testing.T) {
+	for _, check := range []string{"instance", "system"} {
+		p := newGroup(t, region.Config{}, func(s *region.GroupSettings) { s.HealthCheckGrace = 5 * time.Minute })
+		p.clock.Advance(time.Minute)
+		id := p.group().Members[0].ID
+		p.do(p.Impair(id, check, 0))
+		p.clock.Advance(time.Minute)
+		if p.state(id) != region.Running {
+			t.Errorf("%s check: in the grace period it is %s", check, p.state(id))
+		}
+		p.clock.Advance(4 * time.Minute)
+		if g := p.group(); p.state(id) != region.Terminated || len(g.Members) != 3 || !strings.Contains(
+			p.last(2)[1].Cause, "EC2 health check") {
+			t.Errorf("%s check: it is %s in %v, %+v", check, p.state(id), p.members(), p.last(2))
+		}
+	}
+}
+
+func TestARebalancingGroupReplacesASpotInstanceWhenEC2RecommendsIt(t *testing.T) {
+	p := newGroup(t, region.Config{}, func(s *region.GroupSettings) {
+		s.CapacityRebalance, s.Launch = true, region.GroupLaunch{Mixed: &region.MixedInstances{
+			Template: region.TemplateRef{Name: "web"}, OnDemandStrategy: region.Prioritized,
+			SpotStrategy: region.PriceCapacityOptimized,
+		}}
+	})
+	p.clock.Advance(time.Minute)
+	id := p.group().Members[0].ID
+	p.do(p.Rebalance(id))
+	p.clock.Advance(time.Minute)
+	if g := p.group(); p.state(id) != region.Terminated || len(g.Members) != 3 {
+		t.Errorf("it is %s in %v", p.state(id), p.members())
 	}
 }
 

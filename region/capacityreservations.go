@@ -45,8 +45,6 @@ type CapacityReservation struct {
 	EndedAt         time.Time `json:",omitzero"`
 	PriceMicros     int64     // of one instance per hour, running or not
 	Tags            map[string]string
-	ClientToken     string
-	Digest          string // of the request
 }
 
 // capacityReservation is the record of a capacity reservation.
@@ -68,19 +66,22 @@ func (r *capacityReservation) room(now time.Time) int {
 // on-demand pool, so others cannot use it; a Capacity Block has capacity of its own.
 type capacityReservations struct {
 	*core
+	tokens    *tokens
 	market    *market
 	instances *instances
 
 	byID map[string]*capacityReservation
 }
 
-func newCapacityReservations(c *core, m *market, i *instances) *capacityReservations {
-	return &capacityReservations{core: c, market: m, instances: i, byID: map[string]*capacityReservation{}}
+func newCapacityReservations(k *tokens, m *market, i *instances) *capacityReservations {
+	return &capacityReservations{
+		core: k.core, tokens: k, market: m, instances: i, byID: map[string]*capacityReservation{},
+	}
 }
 
 // CapacityReservationRequest holds the parameters of CreateCapacityReservation.
 type CapacityReservationRequest struct {
-	ClientToken string `json:"-"`
+	ClientToken string
 	Type, Zone  string // Zone is a name or an ID
 	Match       string // "" means MatchOpen
 	Count       int
@@ -107,17 +108,12 @@ func (s *capacityReservations) create(q CapacityReservationRequest, kind string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q.Match = cmp.Or(q.Match, MatchOpen)
-	text, err := json.Marshal(q)
+	id, remember, err := s.tokens.created("reservation/", q.ClientToken, q)
 	if err != nil {
-		return CapacityReservation{}, apiError("InvalidParameterValue", "%v", err)
+		return CapacityReservation{}, err
 	}
-	digest := hashOf(text)
-	if known := s.withToken(q.ClientToken); known != nil {
-		if known.Digest != digest {
-			return CapacityReservation{}, apiError("IdempotentParameterMismatch",
-				"The client token '%s' was used before with other parameters", q.ClientToken)
-		}
-		return s.copyOf(known), nil
+	if r := s.byID[id]; r != nil {
+		return s.copyOf(r), nil
 	}
 	r, failure := s.fromRequest(q, kind)
 	if failure != nil {
@@ -126,21 +122,13 @@ func (s *capacityReservations) create(q CapacityReservationRequest, kind string)
 	if failure := s.reserve(r, r.Total); failure != nil {
 		return CapacityReservation{}, failure
 	}
-	r.ID, r.Digest = "cr-"+s.newID(), digest
+	r.ID = "cr-" + s.newID()
 	s.byID[r.ID] = r
 	s.adopt(r)
 	s.save(r)
 	s.arm(r)
+	remember(r.ID)
 	return s.copyOf(r), s.commit()
-}
-
-func (s *capacityReservations) withToken(token string) *capacityReservation {
-	for _, r := range s.byID {
-		if token != "" && r.ClientToken == token {
-			return r
-		}
-	}
-	return nil
 }
 
 // fromRequest checks a request and returns its reservation, without an ID.
@@ -149,7 +137,7 @@ func (s *capacityReservations) fromRequest(
 ) (*capacityReservation, *APIError) {
 	r := &capacityReservation{CapacityReservation: CapacityReservation{
 		ReservationType: kind, Type: q.Type, Match: q.Match, State: ReservationActive, Total: q.Count,
-		CreatedAt: s.clock.Now(), EndAt: q.EndAt, Tags: q.Tags, ClientToken: q.ClientToken,
+		CreatedAt: s.clock.Now(), EndAt: q.EndAt, Tags: q.Tags,
 	}}
 	for _, z := range s.market.Zones() {
 		if q.Zone == z.Name || q.Zone == z.ID {

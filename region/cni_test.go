@@ -128,6 +128,36 @@ func TestAScatteredSubnetHasNoPrefix(t *testing.T) {
 	}
 }
 
+// A block that a reservation of type explicit touches is nobody's prefix, though all its addresses are free.
+func TestAPrefixAvoidsPartOfABlockThatIsReserved(t *testing.T) {
+	p := seeded(t, region.Config{})
+	subnet, err := p.CreateSubnet(region.SubnetRequest{CIDR: netip.MustParsePrefix("10.200.0.0/26")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := region.InterfaceRequest{SubnetID: subnet.ID, Prefixes: 1}
+	for _, cidr := range []string{"10.200.0.24/29", "10.200.0.47/32"} { // in the second block and the third
+		if _, err := p.CreateSubnetCIDRReservation(region.Reservation{
+			SubnetID: subnet.ID, Type: region.ReserveExplicit, CIDR: netip.MustParsePrefix(cidr),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = p.CreateNetworkInterface(prefix)
+	wantCode(t, err, "InsufficientCidrBlocks")
+	list, err := p.SubnetCIDRReservations(subnet.ID)
+	if err != nil || len(list) != 2 {
+		t.Fatalf("reservations %v, %v", list, err)
+	}
+	if _, err := p.DeleteSubnetCIDRReservation(list[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	e, err := p.CreateNetworkInterface(prefix)
+	if err != nil || e.Prefixes[0] != netip.MustParsePrefix("10.200.0.32/28") {
+		t.Errorf("without the second reservation: %v, %v", e.Prefixes, err)
+	}
+}
+
 func TestADrySubnetIsAskedAgainLater(t *testing.T) {
 	p := seeded(t, region.Config{SubnetBits: 27}) // 27 addresses
 	a, b := p.node("m5.large", catalog.DefaultCNI(), 29), p.node("m5.large", catalog.DefaultCNI(), 29)

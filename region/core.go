@@ -1,7 +1,6 @@
 package region
 
 import (
-	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -83,15 +82,18 @@ func sequencePart(id string) string { return id[max(len(id)-9, 0):] }
 
 // chance returns a number in [0, 1) drawn from the seed and the words.
 func (c *core) chance(words ...string) float64 {
-	h := fnv.New64a()
-	var seed [8]byte
-	binary.LittleEndian.PutUint64(seed[:], c.config.Seed)
-	_, _ = h.Write(seed[:])
-	for _, w := range words {
-		_, _ = h.Write([]byte(w))
-		_, _ = h.Write([]byte{0})
+	x := uint64(14695981039346656037) // FNV-1a, in place: hash/fnv allocates, and spot prices need many numbers
+	add := func(b byte) { x = (x ^ uint64(b)) * 1099511628211 }
+	for shift := 0; shift < 64; shift += 8 {
+		add(byte(c.config.Seed >> shift))
 	}
-	x := h.Sum64() // FNV leaves the high bits of short inputs similar: mix them (splitmix64's finalizer)
+	for _, w := range words {
+		for i := range len(w) {
+			add(w[i])
+		}
+		add(0)
+	}
+	// FNV leaves the high bits of short inputs similar: mix them (splitmix64's finalizer)
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
 	x ^= x >> 27

@@ -35,7 +35,7 @@ func (s *instances) Rebalance(id string) error {
 	if i == nil || i.CapacityType != Spot {
 		return apiError("InvalidInstanceID.NotFound", "There is no spot instance '%s'", id)
 	}
-	s.notifyRebalance(i)
+	s.recommendRebalance(i, s.clock.Now())
 	return s.commit()
 }
 
@@ -46,6 +46,9 @@ type Impairment struct {
 	Event         string    // code of planned maintenance, such as instance-retirement; "" if none is planned
 	EventAt       time.Time
 }
+
+// failsCheck reports whether a status check fails.
+func (i Impairment) failsCheck() bool { return !i.InstanceSince.IsZero() || !i.SystemSince.IsZero() }
 
 // EventCodes are the kinds of maintenance that EC2 plans.
 var EventCodes = []string{
@@ -80,5 +83,6 @@ func (s *instances) Impair(id, check string, ago time.Duration) error {
 		return apiError("InvalidParameterValue", "check %q: name instance, system or one of %v", check, EventCodes)
 	}
 	s.save(i)
+	s.changed(i)
 	return s.commit()
 }

@@ -70,7 +70,7 @@ func (l *launcher) CreateFleet(q FleetRequest) (FleetResult, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, known, err := l.token("fleet/", q.ClientToken, q)
+	t, known, err := l.tokens.result("fleet/", q.ClientToken, q)
 	if err != nil {
 		return FleetResult{}, err
 	}
@@ -84,7 +84,7 @@ func (l *launcher) CreateFleet(q FleetRequest) (FleetResult, error) {
 	result := FleetResult{FleetID: "fleet-" + l.newID(), Templates: map[string]string{}}
 	l.fulfil(q, options, &result)
 	t.Fleet = &result
-	l.remember("fleet/", q.ClientToken, t)
+	l.tokens.remember("fleet/", q.ClientToken, t)
 	return result, l.commit()
 }
 

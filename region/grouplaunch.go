@@ -128,7 +128,7 @@ func (s *groupLaunches) named(l GroupLaunch) GroupLaunch {
 	return l
 }
 
-// checkData returns an error if the type or the image of a template or configuration does not exist.
+// checkData returns an error if a template or configuration cannot be launched as it is.
 func (s *groupLaunches) checkData(d *TemplateData, instanceType string) error {
 	instanceType = cmp.Or(instanceType, d.InstanceType)
 	switch {
@@ -141,6 +141,9 @@ func (s *groupLaunches) checkData(d *TemplateData, instanceType string) error {
 	case s.launcher.images.image(d.ImageID) == nil:
 		return apiError("ValidationError", "You must use a valid fully-formed launch template. "+
 			"The image id '[%s]' does not exist", d.ImageID)
+	}
+	if err := s.launcher.checkData(d, d.ImageID); err != nil {
+		return apiError("ValidationError", "You must use a valid fully-formed launch template. %s", err.Message)
 	}
 	return nil
 }

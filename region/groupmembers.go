@@ -54,14 +54,25 @@ func (g *group) decrement(m *GroupMember) error {
 	return nil
 }
 
-// membersOf finds the members that a call names, all of one group.
+// distinct returns the values of a list without repetitions.
+func distinct(list []string) []string {
+	var out []string
+	for _, v := range list {
+		if !slices.Contains(out, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// membersOf finds the members that a call names, all of one group and each once.
 func (s *groupRecords) membersOf(name string, ids []string) (*group, []*GroupMember, error) {
 	g, err := s.find(name)
 	if err != nil {
 		return nil, nil, err
 	}
 	var out []*GroupMember
-	for _, id := range ids {
+	for _, id := range distinct(ids) {
 		m := g.member(id)
 		if m == nil {
 			return nil, nil, apiError("ValidationError", "The instance %s is not part of Auto Scaling group %s.", id, name)
@@ -117,7 +128,7 @@ func (s *groupMembers) release(
 		}
 	}
 	var out []Activity
-	for _, id := range ids {
+	for _, id := range distinct(ids) {
 		m := g.member(id)
 		a := s.begin(g, Activity{Description: description + id, Zone: m.Zone, Cause: fmt.Sprintf(
 			"At %s instance %s was taken out of service in response to a user request.", s.stamp(), id)})
@@ -170,6 +181,7 @@ func (s *groupMembers) AttachInstances(name string, ids []string) error {
 	if err != nil {
 		return err
 	}
+	ids = distinct(ids)
 	for _, id := range ids {
 		i := s.instances.byID[id]
 		_, _, none := s.ofInstance(id)

@@ -53,6 +53,9 @@ func (s *autoScaling) nextLook(g *group) time.Time {
 		if g.MaxLifetime > 0 && m.counts() {
 			consider(m.JoinedAt.Add(g.MaxLifetime))
 		}
+		if grace := m.JoinedAt.Add(g.HealthCheckGrace); s.failsCheck(m) && s.clock.Now().Before(grace) {
+			consider(grace)
+		}
 	}
 	if g.capacity() < g.Desired && g.runs("Launch") {
 		consider(g.RetryAt)
@@ -81,11 +84,22 @@ func (s *autoScaling) observe(g *group) {
 			s.bringIntoService(g, m, i)
 		case m.Lifecycle == LifecycleTerminatingWait:
 			s.hooks.endWaits(g, m)
-		case m.Unhealthy && m.Lifecycle == LifecycleInService && g.runs("HealthCheck") && g.runs("ReplaceUnhealthy"):
+		case s.isUnhealthy(g, m) && m.Lifecycle == LifecycleInService && g.runs("HealthCheck") && g.runs("ReplaceUnhealthy"):
 			s.terminate(g, m, fmt.Sprintf("At %s an instance was taken out of service in response to an EC2 health check.",
 				s.stamp()))
 		}
 	}
+}
+
+// isUnhealthy reports whether a client has marked a member unhealthy, or its instance fails a status check after the
+// group's grace period (EC2 Auto Scaling user guide, "Health checks for instances in an Auto Scaling group").
+func (s *autoScaling) isUnhealthy(g *group, m *GroupMember) bool {
+	return m.Unhealthy || s.failsCheck(m) && !s.clock.Now().Before(m.JoinedAt.Add(g.HealthCheckGrace))
+}
+
+func (s *autoScaling) failsCheck(m *GroupMember) bool {
+	i := s.instances.byID[m.ID]
+	return i != nil && i.Impairment.failsCheck()
 }
 
 func (g *group) memberIDs() []string {
@@ -137,7 +151,7 @@ func (s *autoScaling) markLeaving(g *group) {
 		}
 		x := s.instances.byID[m.ID]
 		tooOld := g.MaxLifetime > 0 && !now.Before(m.JoinedAt.Add(g.MaxLifetime)) && !g.replacing()
-		atRisk := g.CapacityRebalance && x != nil && !x.InterruptAt.IsZero()
+		atRisk := g.CapacityRebalance && x != nil && (!x.InterruptAt.IsZero() || !x.RebalanceAt.IsZero())
 		if tooOld || atRisk {
 			m.Leaving = true
 		}

@@ -51,7 +51,11 @@ type BlockDevice struct {
 	VolumeID string // "" in a template
 	SizeGiB  int64  // 0 means the size in the image
 	Keep     bool   // it outlives the instance
-	KMSKey   string `json:",omitempty"` // encrypts it: an ID, an alias or an ARN; "" means none or AWS's own
+
+	Type             string `json:",omitempty"` // such as gp3; "" means EC2's default
+	IOPS, Throughput int64  `json:",omitempty"` // 0 means the type's default
+	Snapshot         string `json:",omitempty"` // of its contents, other than the image's
+	KMSKey           string `json:",omitempty"` // encrypts it: an ID, an alias or an ARN; "" means none or AWS's own
 }
 
 // images holds the AMIs and the SSM parameters that name them.
@@ -68,7 +72,7 @@ func newImages(c *core) *images {
 				s.add(fmt.Sprintf("amazon-eks-node-al2023-%s-%s-%s-%s", arch, variant, version, imageRelease), arch,
 					"EKS-optimized Kubernetes node based on Amazon Linux 2023 (simulated)")
 			}
-			for _, flavour := range []string{"", "-nvidia"} {
+			for _, flavour := range []string{"", "-nvidia", "-fips", "-nvidia-fips"} {
 				s.add(fmt.Sprintf("bottlerocket-aws-k8s-%s%s-%s-v%s", version, flavour, arch, bottlerocketRelease), arch,
 					"Bottlerocket (simulated)")
 			}

@@ -39,6 +39,7 @@ type Instance struct {
 	Windows          string `json:",omitempty"` // see Image
 	Zone, ZoneID     string
 	SubnetID         string
+	InterfaceID      string `json:",omitempty"` // of its primary interface, if that existed before it
 	PrivateIP        netip.Addr
 	PrivateDNS       string
 	CapacityType     string // OnDemand, Spot or CapacityBlock
@@ -51,6 +52,7 @@ type Instance struct {
 	BootAt           time.Time // when its kubelet starts
 	NoticeAt         time.Time // when EC2 announces a spot interruption; zero if it does not
 	InterruptAt      time.Time // when an announced spot interruption takes effect; zero if none was announced
+	RebalanceAt      time.Time `json:",omitzero"` // when EC2 recommended to replace the spot instance; zero if it did not
 	StoppingAt       time.Time // when it began to shut down
 	TerminatedAt     time.Time
 	TemplateID       string
@@ -69,8 +71,9 @@ type Instance struct {
 	Reservation      ReservationChoice `json:",omitzero"`  // as requested at launch
 	Booted           bool
 	PlacementGroupID string     `json:",omitempty"`
-	Partition        int        `json:",omitzero"` // in its placement group
-	CannotStart      bool       `json:",omitzero"` // it shuts down instead of running: see Region.SetKeyEnabled
+	Dedicated        bool       `json:",omitempty"` // tenancy; it costs the same here
+	Partition        int        `json:",omitzero"`  // in its placement group
+	CannotStart      bool       `json:",omitzero"`  // it shuts down instead of running: see Region.SetKeyEnabled
 	Impairment       Impairment `json:"Ailment,omitzero"`
 }
 

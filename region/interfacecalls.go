@@ -8,6 +8,7 @@ import (
 
 // InterfaceRequest holds the parameters of CreateNetworkInterface.
 type InterfaceRequest struct {
+	ClientToken           string
 	SubnetID, Description string
 	SecurityGroups        []string
 	Tags                  map[string]string
@@ -15,13 +16,21 @@ type InterfaceRequest struct {
 	Type                  string // TrunkInterface, BranchInterface or "" for an ordinary one
 }
 
-// CreateNetworkInterface creates an interface, which is available until it is attached.
+// CreateNetworkInterface creates an interface, which is available until it is attached. The same client token returns
+// the same interface again.
 func (s *interfaces) CreateNetworkInterface(q InterfaceRequest) (NetworkInterface, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g, err := grantOf(q.Addresses, q.Prefixes)
 	if err := cmp.Or(err, s.groups.check(q.SecurityGroups)); err != nil {
 		return NetworkInterface{}, err
+	}
+	id, remember, err := s.tokens.created("interface/", q.ClientToken, q)
+	if err != nil {
+		return NetworkInterface{}, err
+	}
+	if e := s.byID[id]; e != nil {
+		return s.copyOf(e), nil
 	}
 	e, failure := s.create(NetworkInterface{
 		SubnetID: q.SubnetID, Description: q.Description, SecurityGroups: q.SecurityGroups, Tags: q.Tags, Keep: true,
@@ -30,6 +39,7 @@ func (s *interfaces) CreateNetworkInterface(q InterfaceRequest) (NetworkInterfac
 	if failure != nil {
 		return NetworkInterface{}, failure
 	}
+	remember(e.ID)
 	return s.copyOf(e), s.commit()
 }
 

@@ -51,6 +51,7 @@ func (e *NetworkInterface) addresses() int { return len(e.Addresses) + blockSize
 // interfaces holds the network interfaces, including the primary ones of instances.
 type interfaces struct {
 	*core
+	tokens    *tokens
 	market    *market
 	network   *network
 	instances *instances
@@ -60,9 +61,9 @@ type interfaces struct {
 	byInstance map[string][]*NetworkInterface // by device index
 }
 
-func newInterfaces(c *core, m *market, n *network, i *instances) *interfaces {
+func newInterfaces(k *tokens, m *market, n *network, i *instances) *interfaces {
 	s := &interfaces{
-		core: c, market: m, network: n, instances: i, byID: map[string]*NetworkInterface{},
+		core: k.core, tokens: k, market: m, network: n, instances: i, byID: map[string]*NetworkInterface{},
 		byInstance: map[string][]*NetworkInterface{},
 	}
 	i.interfaces = s
@@ -70,13 +71,38 @@ func newInterfaces(c *core, m *market, n *network, i *instances) *interfaces {
 }
 
 // addFirst adds the primary interface of a new instance. Its record is saved only once it changes: until then it
-// follows from the instance's record.
+// follows from the instance's record. One that existed before the instance has a record of its own.
 func (s *interfaces) addFirst(i *instance) {
+	if i.InterfaceID != "" {
+		return
+	}
 	part := i.ID[min(2, len(i.ID)):]
 	s.keep(&NetworkInterface{
 		ID: "eni-" + part, SubnetID: i.SubnetID, PrivateIP: i.PrivateIP, SecurityGroups: i.SecurityGroups,
 		CreatedAt: i.LaunchedAt, InstanceID: i.ID, AttachmentID: "eni-attach-" + part, AttachedAt: i.LaunchedAt,
 	})
+}
+
+// forLaunch returns the available interface that is to be the primary one of an instance in a subnet.
+func (s *interfaces) forLaunch(id, subnet string) (*NetworkInterface, *APIError) {
+	e := s.byID[id]
+	switch {
+	case e == nil:
+		return nil, noInterface(id)
+	case e.InUse():
+		return nil, inUse(id)
+	case e.SubnetID != subnet:
+		return nil, apiError("InvalidParameterCombination", "The network interface '%s' is in the subnet %s, not in %s", id,
+			e.SubnetID, subnet)
+	}
+	return e, nil
+}
+
+// attachFirst makes an interface the primary one of a new instance.
+func (s *interfaces) attachFirst(e *NetworkInterface, instanceID string) {
+	e.InstanceID, e.AttachmentID, e.AttachedAt = instanceID, "eni-attach-"+s.newID(), s.clock.Now()
+	s.keep(e)
+	s.save(e)
 }
 
 // tagFirst gives the primary interface of a new instance the tags of its launch template.

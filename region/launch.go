@@ -1,10 +1,8 @@
 package region
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -13,6 +11,7 @@ import (
 // launcher starts instances, for CreateFleet and RunInstances.
 type launcher struct {
 	*core
+	tokens    *tokens
 	admission *admission
 	market    *market
 	network   *network
@@ -20,70 +19,17 @@ type launcher struct {
 	templates *templates
 	instances *instances
 	groups    *placementGroups
-
-	tokens      map[string]*token // by kind of call and client token
-	tokensSwept time.Time
+	profiles  *profiles
+	security  *securityGroups
 }
 
 func newLauncher(
-	c *core, a *admission, m *market, n *network, images *images, t *templates, i *instances,
-	g *placementGroups,
+	k *tokens, a *admission, m *market, n *network, images *images, t *templates, i *instances,
+	g *placementGroups, p *profiles, s *securityGroups,
 ) *launcher {
 	return &launcher{
-		core: c, admission: a, market: m, network: n, images: images, templates: t, instances: i, groups: g,
-		tokens: map[string]*token{},
-	}
-}
-
-// tokenLife is how long a client token is remembered.
-const tokenLife = 48 * time.Hour
-
-// token is the result of a call that had a client token.
-type token struct {
-	Digest string // of the request's parameters
-	At     time.Time
-	Fleet  *FleetResult
-	Run    []string
-}
-
-// token returns the result of an earlier call with a client token, or a new, empty result.
-func (l *launcher) token(kind, clientToken string, q any) (t *token, known bool, err error) {
-	data, err := json.Marshal(q)
-	if err != nil {
-		return nil, false, apiError("InvalidParameterValue", "%v", err)
-	}
-	l.forgetTokens()
-	sum := sha256.Sum256(data)
-	digest := hex.EncodeToString(sum[:16])
-	t, known = l.tokens[kind+clientToken]
-	switch {
-	case !known || clientToken == "":
-		return &token{Digest: digest, At: l.clock.Now()}, false, nil
-	case t.Digest != digest:
-		return nil, false, apiError("IdempotentParameterMismatch",
-			"The client token '%s' was used before with other parameters", clientToken)
-	}
-	return t, true, nil
-}
-
-// forgetTokens drops expired tokens, at most once an hour.
-func (l *launcher) forgetTokens() {
-	if now := l.clock.Now(); now.Sub(l.tokensSwept) > time.Hour {
-		l.tokensSwept = now
-		for key, t := range l.tokens {
-			if now.Sub(t.At) > tokenLife {
-				delete(l.tokens, key)
-				l.store.remove(bucketTokens, key)
-			}
-		}
-	}
-}
-
-// remember saves the result of a call with a client token.
-func (l *launcher) remember(kind, clientToken string, t *token) {
-	if clientToken != "" {
-		l.tokens[kind+clientToken] = t
-		l.store.put(bucketTokens, kind+clientToken, t)
+		core: k.core, tokens: k, admission: a, market: m, network: n, images: images, templates: t, instances: i, groups: g,
+		profiles: p, security: s,
 	}
 }
 
@@ -139,7 +85,14 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	if err != nil {
 		return "", err
 	}
-	ip, ok := l.network.takeAddress(x.subnet)
+	own, groups, err := l.networkOf(x)
+	if err != nil {
+		return "", err
+	}
+	ip, ok := own.PrivateIP, true
+	if own.ID == "" {
+		ip, ok = l.network.takeAddress(x.subnet)
+	}
 	if !ok {
 		return "", noAddresses(x.subnet.ID, " to satisfy the requested number of instances")
 	}
@@ -148,14 +101,16 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 	i := Instance{
 		ID: id, Type: x.o.InstanceType, ImageID: x.o.ImageID, Architecture: image.Architecture, Windows: image.Windows,
 		Zone: x.subnet.Zone, ZoneID: x.subnet.ZoneID, SubnetID: x.subnet.ID, PrivateIP: ip,
-		PrivateDNS: l.network.privateDNS(ip), CapacityType: from.capacityType,
+		InterfaceID: own.ID,
+		PrivateDNS:  l.network.privateDNS(ip), CapacityType: from.capacityType,
 		State: Pending, LaunchedAt: now, RunningAt: now.Add(min(toRunning, boot)), BootAt: now.Add(boot),
 		TemplateID: x.template.ID, TemplateName: x.template.Name, UserData: x.data.UserData, Monitoring: x.data.Monitoring,
 		NodeDiskGiB:    l.images.nodeDisk(x.o.ImageID, x.data.Devices),
 		Devices:        l.images.devices(id, x.o.ImageID, x.data.Devices),
-		SecurityGroups: x.data.SecurityGroupIDs, InstanceProfile: x.data.InstanceProfile,
+		SecurityGroups: groups, InstanceProfile: x.data.InstanceProfile,
 		Tags: merged(x.data.Tags["instance"], from.tags), ClientToken: from.clientToken, FleetID: from.fleet,
 		PriceMicros: x.price, Reservation: x.data.Reservation, PlacementGroupID: group, Partition: partition,
+		Dedicated: x.data.Tenancy == "dedicated",
 	}
 	if reserved != nil {
 		i.ReservationID = reserved.ID
@@ -166,23 +121,49 @@ func (l *launcher) launch(x option, from origin) (string, *APIError) {
 		i.NoticeAt = l.noticeTime(id, now)
 	}
 	l.instances.add(i)
+	if own.ID != "" {
+		l.instances.interfaces.attachFirst(own, id)
+	}
 	l.instances.interfaces.tagFirst(id, x.data.Tags["network-interface"])
 	return id, nil
+}
+
+// networkOf returns the existing interface that becomes the primary one of an option's instance, which has no ID if a
+// new one does, and the security groups of the instance.
+func (l *launcher) networkOf(x option) (own *NetworkInterface, groups []string, err *APIError) {
+	if x.data.InterfaceID == "" {
+		groups, err = l.security.resolve(x.data.SecurityGroupIDs)
+		return &NetworkInterface{}, groups, err
+	}
+	own, err = l.instances.interfaces.forLaunch(x.data.InterfaceID, x.subnet.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return own, own.SecurityGroups, nil
+}
+
+// checkData returns an error if no instance of an image can have what the data says.
+func (l *launcher) checkData(d *TemplateData, image string) *APIError {
+	_, unknown := l.security.resolve(d.SecurityGroupIDs)
+	switch {
+	case d.Unserved != "":
+		return apiError("InvalidParameterValue", "The simulated region does not serve %s of launches: leave it out.",
+			d.Unserved)
+	case unknown != nil:
+		return unknown
+	case d.InstanceProfile != "" && l.profiles.byName[d.InstanceProfile] == nil &&
+		!strings.HasPrefix(d.InstanceProfile, managedProfile):
+		return apiError("InvalidParameterValue", "Value (%s) for parameter iamInstanceProfile.name is invalid. Invalid IAM "+
+			"Instance Profile name", d.InstanceProfile)
+	}
+	return l.images.checkDevices(image, d.Devices)
 }
 
 // check returns the capacity reservation that an option launches into, if any, or the reason why it cannot launch. It
 // does not check addresses.
 func (l *launcher) check(x option, capacityType string) (*capacityReservation, *APIError) {
-	switch {
-	case x.offer == nil:
-		return nil, apiError("Unsupported", "Your requested instance type (%s) is not supported in your requested "+
-			"Availability Zone (%s).", x.o.InstanceType, x.subnet.Zone)
-	case capacityType == Spot && len(x.offer.Spot) == 0:
-		return nil, apiError("UnfulfillableCapacity", "Unable to fulfill capacity due to your request configuration: "+
-			"%s is not sold as spot in %s.", x.o.InstanceType, x.subnet.Zone)
-	case !l.images.fits(x.o.ImageID, x.offer.Type):
-		return nil, apiError("InvalidParameterValue", "The architecture of the image %s does not match that of the "+
-			"instance type %s.", x.o.ImageID, x.o.InstanceType)
+	if err := l.checkOption(x, capacityType); err != nil {
+		return nil, err
 	}
 	r, err := l.instances.reserved.forLaunch(x.data.Reservation, x.o.InstanceType, x.subnet.Zone, capacityType)
 	switch {
@@ -192,6 +173,28 @@ func (l *launcher) check(x option, capacityType string) (*capacityReservation, *
 		return nil, noCapacity(x.o.InstanceType, x.subnet.Zone)
 	}
 	return nil, l.market.overQuota(x.offer.Type, capacityType)
+}
+
+// checkOption returns the reason why an option cannot launch even with capacity to spare. Dry runs find it too.
+func (l *launcher) checkOption(x option, capacityType string) *APIError {
+	switch {
+	case x.offer == nil:
+		return apiError("Unsupported", "Your requested instance type (%s) is not supported in your requested "+
+			"Availability Zone (%s).", x.o.InstanceType, x.subnet.Zone)
+	case capacityType == Spot && len(x.offer.Spot) == 0:
+		return apiError("UnfulfillableCapacity", "Unable to fulfill capacity due to your request configuration: "+
+			"%s is not sold as spot in %s.", x.o.InstanceType, x.subnet.Zone)
+	case !l.images.fits(x.o.ImageID, x.offer.Type):
+		return apiError("InvalidParameterValue", "The architecture of the image %s does not match that of the "+
+			"instance type %s.", x.o.ImageID, x.o.InstanceType)
+	case capacityType == Spot && x.data.SpotMaxMicros > 0 && x.data.SpotMaxMicros < x.price:
+		return apiError("SpotMaxPriceTooLow", "Your Spot request price of %g is lower than the minimum required Spot "+
+			"request fulfillment price of %g.", float64(x.data.SpotMaxMicros)/1e6, float64(x.price)/1e6)
+	}
+	if _, _, err := l.networkOf(x); err != nil {
+		return err
+	}
+	return l.checkData(x.data, x.o.ImageID)
 }
 
 // bootTime returns the time from an instance's launch until its kubelet starts.

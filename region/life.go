@@ -122,7 +122,7 @@ func (s *instances) advance(i *instance, next step, at time.Time) {
 		i.Booted = true
 		s.publish(EventBooted, i)
 	case stepNotice:
-		s.notifyRebalance(i)
+		s.recommendRebalance(i, at)
 		s.announce(i, at)
 	case stepInterrupt:
 		s.shutDown(i, at, reasonSpot, reasonSpotMsg)
@@ -172,7 +172,11 @@ func (s *instances) notify(detailType string, i *instance, detail map[string]str
 	s.queues.sendAll(string(body))
 }
 
-func (s *instances) notifyRebalance(i *instance) {
+// recommendRebalance tells that a spot instance is at risk of an interruption.
+func (s *instances) recommendRebalance(i *instance, at time.Time) {
+	i.RebalanceAt = at
+	s.save(i)
+	s.changed(i)
 	s.notify("EC2 Instance Rebalance Recommendation", i, map[string]string{})
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -269,7 +270,7 @@ func (s *loadBalancing) ModifyLoadBalancerAttributes(arn string, set map[string]
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAttributes("Load balancer", set, balancerAttributes[b.Type]); err != nil {
+	if err := checkAttributes("Load balancer", set, balancerAttributes[b.Type], attributeValues); err != nil {
 		return nil, err
 	}
 	maps.Copy(b.Attributes, set)
@@ -277,20 +278,54 @@ func (s *loadBalancing) ModifyLoadBalancerAttributes(arn string, set map[string]
 	return s.shown(b).Attributes, s.commitChange()
 }
 
-// checkAttributes rejects unknown attributes, and values whose kind differs from that of the default.
-func checkAttributes(kind string, set, known map[string]string) error {
+// attributeValues are the values that attributes of load balancers and target groups may have: words and ranges of
+// numbers. An attribute with the default true or false may have these; any other has no limit. Source: the Elastic
+// Load Balancing API reference, LoadBalancerAttribute and TargetGroupAttribute.
+var attributeValues = map[string]string{
+	"idle_timeout.timeout_seconds": "1-4000", "client_keep_alive.seconds": "60-604800",
+	"routing.http.desync_mitigation_mode":     "monitor defensive strictest",
+	"routing.http.xff_header_processing.mode": "append preserve remove",
+	"dns_record.client_routing_policy": "availability_zone_affinity partial_availability_zone_affinity " +
+		"any_availability_zone",
+
+	"deregistration_delay.timeout_seconds": "0-3600", "slow_start.duration_seconds": "0-0 30-900",
+	"stickiness.lb_cookie.duration_seconds": "1-604800",
+	"load_balancing.algorithm.type":         "round_robin least_outstanding_requests weighted_random",
+	"load_balancing.cross_zone.enabled":     "true false use_load_balancer_configuration",
+}
+
+// stickinessTypes are the types of stickiness that are served, by the protocol of the target group.
+var stickinessTypes = map[string]string{"HTTP": "lb_cookie", "TCP": "source_ip"}
+
+// checkAttributes rejects unknown attributes and values that they do not have.
+func checkAttributes(kind string, set, known, values map[string]string) error {
 	for _, k := range slices.Sorted(maps.Keys(set)) {
 		usual, ok := known[k]
 		if !ok {
 			return apiError("ValidationError", "%s attribute key '%s' is not recognized", kind, k)
 		}
-		number := usual != "" && strings.Trim(usual, "0123456789") == ""
-		isNumber := set[k] != "" && strings.Trim(set[k], "0123456789") == "" && len(set[k]) < 7
-		if (number && !isNumber) || ((usual == "true" || usual == "false") && set[k] != "true" && set[k] != "false") {
-			return apiError("ValidationError", "%s attribute value '%s' is not valid for key '%s'", kind, set[k], k)
+		allowed := values[k]
+		if usual == "true" || usual == "false" {
+			allowed = "true false"
+		}
+		if allowed != "" && !slices.ContainsFunc(strings.Fields(allowed), func(a string) bool { return within(set[k], a) }) {
+			return apiError("ValidationError", "%s attribute value '%s' is not valid for key '%s': it must be one of '%s'",
+				kind, set[k], k, allowed)
 		}
 	}
 	return nil
+}
+
+// within reports whether a value is a word, or a number of a range such as 1-4000.
+func within(value, allowed string) bool {
+	low, high, isRange := strings.Cut(allowed, "-")
+	n, err := strconv.ParseUint(value, 10, 32)
+	from, err1 := strconv.ParseUint(low, 10, 32)
+	to, err2 := strconv.ParseUint(high, 10, 32)
+	if !isRange || err1 != nil || err2 != nil {
+		return value == allowed
+	}
+	return err == nil && n >= from && n <= to
 }
 
 // elbTags returns the tags of a load balancing resource and a function that saves them.

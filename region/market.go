@@ -1,9 +1,11 @@
 package region
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -17,8 +19,9 @@ func (p Pool) key() string { return p.Type + " " + p.Zone + " " + p.CapacityType
 // market holds what the region offers, its prices and its remaining capacity.
 type market struct {
 	*core
-	offers *catalog.Region
-	pools  map[Pool]*poolState
+	offers    *catalog.Region
+	pools     map[Pool]*poolState
+	spotPools func() []SpotPool
 }
 
 type poolState struct {
@@ -28,7 +31,10 @@ type poolState struct {
 }
 
 func newMarket(c *core, offers *catalog.Region) *market {
-	return &market{core: c, offers: offers, pools: map[Pool]*poolState{}}
+	return &market{
+		core: c, offers: offers, pools: map[Pool]*poolState{},
+		spotPools: sync.OnceValue(func() []SpotPool { return spotPoolsOf(offers) }),
+	}
 }
 
 // Zones returns the region's availability zones.
@@ -175,8 +181,8 @@ func (m *market) price(o *catalog.Offer, zone, capacityType string) int64 {
 	return o.OnDemand
 }
 
-// spotStep is how often a spot price may change.
-const spotStep = time.Hour
+// SpotStep is how often a spot price may change.
+const SpotStep = time.Hour
 
 // SpotPrice returns the spot price of a type in a zone at a time, in micro-dollars per hour: the catalogue's average,
 // moved by two slow waves and hourly noise drawn from the seed. It stays within 60 % to 170 % of the average and never
@@ -187,7 +193,7 @@ func (m *market) SpotPrice(typeName, zone string, at time.Time) (int64, bool) {
 		return 0, false
 	}
 	o, _ := m.offers.Offer(typeName)
-	step := at.Unix() / int64(spotStep/time.Second)
+	step := at.Unix() / int64(SpotStep/time.Second)
 	hours := float64(step)
 	phase := func(name string) float64 { return 2 * math.Pi * m.chance(name, typeName, zone) }
 	var hour [8]byte
@@ -198,34 +204,26 @@ func (m *market) SpotPrice(typeName, zone string, at time.Time) (int64, bool) {
 	return min(int64(float64(average)*factor), o.OnDemand), true
 }
 
-// SpotPricePoint is one entry of a spot price history.
-type SpotPricePoint struct {
-	Type, Zone  string
-	PriceMicros int64
-	At          time.Time
+// SpotPool is a type that a zone sells as spot.
+type SpotPool struct {
+	Key  string // TYPE/ZONE/
+	Type string
+	Zone catalog.Zone
 }
 
-// SpotPriceHistory returns the hourly spot prices of each type and zone between two times, including the price at the
-// first time. No types means all types, no zones all zones.
-func (m *market) SpotPriceHistory(types, zones []string, from, to time.Time) []SpotPricePoint {
-	var out []SpotPricePoint
-	from = from.Truncate(spotStep)
-	if to.Sub(from) > 90*24*time.Hour {
-		from = to.Add(-90 * 24 * time.Hour).Truncate(spotStep) // EC2 keeps 90 days
-	}
-	for _, o := range m.offers.Offers() {
-		if len(o.Spot) == 0 || (len(types) > 0 && !slices.Contains(types, o.Type.Name)) {
+// SpotPools returns the types and zones that have a spot price, by key. The list must not be changed.
+func (m *market) SpotPools() []SpotPool { return m.spotPools() }
+
+func spotPoolsOf(offers *catalog.Region) []SpotPool {
+	var out []SpotPool
+	for _, o := range offers.Offers() {
+		if len(o.Spot) == 0 {
 			continue
 		}
 		for _, z := range o.Zones {
-			if len(zones) > 0 && !slices.Contains(zones, z.Name) {
-				continue
-			}
-			for at := from; !at.After(to); at = at.Add(spotStep) {
-				p, _ := m.SpotPrice(o.Type.Name, z.Name, at)
-				out = append(out, SpotPricePoint{Type: o.Type.Name, Zone: z.Name, PriceMicros: p, At: at})
-			}
+			out = append(out, SpotPool{o.Type.Name + "/" + z.Name + "/", o.Type.Name, z})
 		}
 	}
+	slices.SortFunc(out, func(a, b SpotPool) int { return cmp.Compare(a.Key, b.Key) })
 	return out
 }

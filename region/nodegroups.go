@@ -32,6 +32,7 @@ type Nodegroup struct {
 
 // NodegroupSettings holds the parameters of CreateNodegroup.
 type NodegroupSettings struct {
+	ClientToken                           string `json:"-"` // of CreateNodegroup
 	Min, Max, Desired                     int
 	InstanceTypes                         []string
 	Spot                                  bool
@@ -43,6 +44,7 @@ type NodegroupSettings struct {
 	Taints                                []NodegroupTaint
 	Tags                                  map[string]string
 	Template                              TemplateRef // the user's own
+	WantRelease                           string      // of the image, "" for the newest
 	MaxUnavailable, MaxUnavailablePercent int
 	Drain                                 bool // a client drains nodes and answers DrainHook
 }
@@ -67,6 +69,7 @@ const maxNodegroups = 30
 // nodegroups is EKS's managed node groups.
 type nodegroups struct {
 	*core
+	tokens    *tokens
 	cluster   *cluster
 	scaling   *autoScaling
 	templates *templates
@@ -76,7 +79,8 @@ type nodegroups struct {
 
 func newNodegroups(c *cluster, s *autoScaling, i *images) *nodegroups {
 	return &nodegroups{
-		core: c.core, cluster: c, scaling: s, templates: s.launches.launcher.templates, images: i,
+		core: c.core, tokens: s.launches.launcher.tokens, cluster: c, scaling: s,
+		templates: s.launches.launcher.templates, images: i,
 		byName: map[string]*Nodegroup{},
 	}
 }
@@ -167,20 +171,28 @@ func (s *nodegroups) find(name string) (*Nodegroup, error) {
 	return nil, apiError("ResourceNotFoundException", "No node group found for name: %s.", name)
 }
 
-// CreateNodegroup creates a node group. Its instances boot as nodes of the cluster.
+// CreateNodegroup creates a node group. Its instances boot as nodes of the cluster. The same client token returns the
+// same node group again.
 func (s *nodegroups) CreateNodegroup(cluster, name string, want NodegroupSettings) (NodegroupState, error) {
 	if _, err := s.cluster.Cluster(cluster); err != nil {
 		return NodegroupState{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	arn, remember, err := s.tokens.created("nodegroup/"+cluster+"/", want.ClientToken, []any{name, want})
+	if err != nil {
+		return NodegroupState{}, err
+	}
 	if old := s.byName[name]; old != nil && s.look(old) {
+		if old.ARN == arn {
+			return s.state(old), s.commit()
+		}
 		return NodegroupState{}, apiError("ResourceInUseException",
 			"NodeGroup already exists with name %s and cluster name %s", name, cluster)
 	}
 	n := &Nodegroup{
 		Name: name, Cluster: cluster, NodegroupSettings: want, CreatedAt: s.clock.Now(), ModifiedAt: s.clock.Now(),
-		Version: minorOf(s.cluster.info.Version),
+		Version: MinorVersion(s.cluster.info.Version),
 	}
 	if err := s.check(n); err != nil {
 		return NodegroupState{}, err
@@ -197,10 +209,12 @@ func (s *nodegroups) CreateNodegroup(cluster, name string, want NodegroupSetting
 	}
 	s.byName[name] = n
 	s.save(n)
+	remember(n.ARN)
 	return s.state(n), s.commit()
 }
 
-func minorOf(version string) string {
+// MinorVersion returns the version of a cluster's node groups: 1.34 of 1.34.2, and the newest that has images of "".
+func MinorVersion(version string) string {
 	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(parts) < 2 {
 		return kubernetesVersions[len(kubernetesVersions)-1]
@@ -301,6 +315,10 @@ func (s *nodegroups) findImage(n *Nodegroup) error {
 	if n.ImageID == "" {
 		return apiError("InvalidParameterException", "The simulated region has no images of Kubernetes %s", n.Version)
 	}
+	if n.WantRelease != "" && n.WantRelease != n.Release {
+		return apiError("InvalidParameterException", "The simulated region has of amiType %s only the releaseVersion %s",
+			n.AMIType, n.Release)
+	}
 	for _, t := range n.InstanceTypes {
 		if !s.images.fits(n.ImageID, s.scaling.launches.launcher.market.Type(t)) {
 			return apiError("InvalidParameterException", "[%s] is not a valid instance type for requested amiType %s", t,
@@ -365,6 +383,9 @@ func (s *nodegroups) build(n *Nodegroup) error {
 // DrainHook is the lifecycle hook through which EKS drains a node before its instance terminates.
 const DrainHook = "Terminate-LC-Hook"
 
+// managedProfile is the prefix of the instance profiles that EKS creates for node groups. IAM does not list them here.
+const managedProfile = "eks-"
+
 func (n *Nodegroup) systemTags() map[string]string {
 	return map[string]string{"eks:cluster-name": n.Cluster, "eks:nodegroup-name": n.Name}
 }
@@ -387,7 +408,7 @@ func (s *nodegroups) data(n *Nodegroup) (TemplateData, error) {
 		}
 	}
 	if d.InstanceProfile == "" {
-		d.InstanceProfile = "eks-" + n.Group[len("eks-"+n.Name+"-"):]
+		d.InstanceProfile = managedProfile + n.Group[len("eks-"+n.Name+"-"):]
 	}
 	d.Tags = maps.Clone(d.Tags)
 	if d.Tags == nil {

@@ -27,6 +27,7 @@ type Principal struct {
 	Policies       map[string]string // by name
 	Tags           map[string]string
 	CreatedAt      time.Time
+	MaxSession     time.Duration `json:",omitempty"` // of a role's sessions; 0 means an hour
 }
 
 // ARN returns the principal's ARN.
@@ -198,6 +199,14 @@ func (s *principals) SetTrust(role, trust string) error {
 	}
 	return s.edit(RolePrincipal, role, func(p *Principal) error {
 		p.Trust = trust
+		return nil
+	})
+}
+
+// SetMaxSession sets how long the sessions of a role may last.
+func (s *principals) SetMaxSession(role string, d time.Duration) error {
+	return s.edit(RolePrincipal, role, func(p *Principal) error {
+		p.MaxSession = d
 		return nil
 	})
 }

@@ -52,12 +52,18 @@ func (s *queues) ensure(name string) {
 	}
 }
 
-// find finds a queue and drops its expired messages.
+// find finds a queue and drops its old messages.
 func (s *queues) find(name string) (*queue, error) {
 	q := s.byName[name]
 	if q == nil {
 		return nil, apiError("AWS.SimpleQueueService.NonExistentQueue", "The specified queue does not exist.")
 	}
+	s.dropOld(q)
+	return q, nil
+}
+
+// dropOld drops a queue's expired messages and those beyond maxMessages.
+func (s *queues) dropOld(q *queue) {
 	old := s.clock.Now().Add(-retention)
 	n := 0
 	for n < len(q.messages) && (len(q.messages)-n > maxMessages || q.messages[n].SentAt.Before(old)) {
@@ -65,7 +71,6 @@ func (s *queues) find(name string) (*queue, error) {
 		n++
 	}
 	q.messages = slices.Delete(q.messages, 0, n)
-	return q, nil
 }
 
 func (q *queue) key(m *Message) string { return q.Name + "/" + m.ID }
@@ -115,6 +120,7 @@ func (s *queues) send(q *queue, body string) string {
 	m := &Message{ID: s.newID(), Body: body, Sequence: s.sequence, SentAt: now, VisibleAt: now}
 	q.messages = append(q.messages, m)
 	s.store.put(bucketMessages, q.key(m), m)
+	s.dropOld(q)
 	if q.arrived != nil {
 		close(q.arrived)
 		q.arrived = nil

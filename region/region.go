@@ -67,8 +67,9 @@ type BootTime struct {
 // and leaves the commit to its caller, so that a call is one transaction however many parts it crosses.
 type Region struct {
 	*core
+	*tokens         // Created, RememberCreated
 	*admission      // Admit, Calls, Counters; Fail, Delay, SetKeyEnabled
-	*market         // Zones, Offers, Type, SpotPrice, SpotPriceHistory; Capacity, SetCapacity
+	*market         // Zones, Offers, Type, SpotPrice, SpotPools; Capacity, SetCapacity
 	*network        // Subnets; CreateSubnetCIDRReservation, DeleteSubnetCIDRReservation, SubnetCIDRReservations
 	*interfaces     // NetworkInterfaces and the calls that change them
 	*podAddresses   // SetCNI; AssignPodIP, ReleasePodIP, PodAddresses; AttachTrunk, AssignBranch
@@ -157,23 +158,24 @@ func (c *Config) complete() (*catalog.Region, error) {
 func assemble(config Config, offers *catalog.Region, s *store) *Region {
 	c := newCore(config, s)
 	r := &Region{
-		core: c, admission: newAdmission(c), market: newMarket(c, offers), templates: newTemplates(c),
+		core: c, tokens: newTokens(c), admission: newAdmission(c), market: newMarket(c, offers),
 		images: newImages(c), profiles: newProfiles(c), logs: newLogs(c),
 	}
+	r.templates = newTemplates(r.tokens)
 	r.principals = newPrincipals(c, r.profiles)
 	r.network = newNetwork(c, offers.Zones())
 	r.queues = newQueues(c)
 	r.cluster = newCluster(c, r.queues)
 	r.securityGroups = newSecurityGroups(c, r.cluster)
 	r.instances = newInstances(c, r.market, r.network, r.queues)
-	r.interfaces = newInterfaces(c, r.market, r.network, r.instances)
+	r.interfaces = newInterfaces(r.tokens, r.market, r.network, r.instances)
 	r.interfaces.groups, r.securityGroups.interfaces = r.securityGroups, r.interfaces
 	r.podAddresses = newPodAddresses(c, r.market, r.interfaces, r.instances)
-	r.capacityReservations = newCapacityReservations(c, r.market, r.instances)
+	r.capacityReservations = newCapacityReservations(r.tokens, r.market, r.instances)
 	r.instances.reserved = r.capacityReservations
 	r.placementGroups = newPlacementGroups(c, r.market, r.instances)
-	r.launcher = newLauncher(c, r.admission, r.market, r.network, r.images, r.templates, r.instances,
-		r.placementGroups)
+	r.launcher = newLauncher(r.tokens, r.admission, r.market, r.network, r.images, r.templates, r.instances,
+		r.placementGroups, r.profiles, r.securityGroups)
 	r.zonalShifts = newZonalShifts(c, r.market)
 	r.tagger = newTagger(c, r.instances, r.ownTags)
 	r.loadBalancing = newLoadBalancing(c, r.network, r.securityGroups, r.instances)

@@ -33,7 +33,7 @@ func (r *Region) restorers() []bucketRestorer {
 		{bucketUserData, into(r.instances.userData)},
 		{bucketCapacityReservations, r.capacityReservations.restore},
 		{bucketInstances, r.instances.restore},
-		{bucketTokens, into(r.launcher.tokens)},
+		{bucketTokens, into(r.tokens.byKey)},
 		{bucketTemplates, into(r.templates.byID)},
 		{bucketTags, into(r.core.tags)},
 		{bucketReservations, r.network.restoreReservation},

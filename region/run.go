@@ -10,6 +10,7 @@ type RunRequest struct {
 	Min, Max     int
 	CapacityType string // "" means that of the data, or OnDemand
 	Tags         map[string]string
+	DryRun       bool `json:"-"` // only checks the request
 }
 
 // RunInstances launches between Min and Max instances of one type in one subnet. If it cannot launch Min, it returns
@@ -21,16 +22,22 @@ func (l *launcher) RunInstances(q RunRequest) ([]Instance, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t, known, err := l.token("run/", q.ClientToken, q)
+	t, known, err := l.tokens.result("run/", q.ClientToken, q)
 	if err != nil {
 		return nil, err
 	}
-	if known {
+	if known && !q.DryRun {
 		return l.instances.copies(t.Run), nil
 	}
 	x, capacityType, err := l.runOption(q)
 	if err != nil {
 		return nil, err
+	}
+	if failure := l.checkOption(x, capacityType); failure != nil {
+		return nil, failure
+	}
+	if q.DryRun {
+		return nil, nil
 	}
 	if x.offer != nil && x.data.Reservation == (ReservationChoice{}) &&
 		x.free+l.instances.reserved.openRoom(x.o.InstanceType, x.subnet.Zone) < q.Min {
@@ -47,7 +54,7 @@ func (l *launcher) RunInstances(q RunRequest) ([]Instance, error) {
 		}
 		t.Run = append(t.Run, id)
 	}
-	l.remember("run/", q.ClientToken, t)
+	l.tokens.remember("run/", q.ClientToken, t)
 	return l.instances.copies(t.Run), l.commit()
 }
 
@@ -80,6 +87,9 @@ func (l *launcher) runOption(q RunRequest) (option, string, error) {
 	}
 	if l.market.Type(o.InstanceType) == nil {
 		return option{}, "", apiError("InvalidParameterValue", "Invalid value '%s' for InstanceType.", o.InstanceType)
+	}
+	if e := l.instances.interfaces.byID[data.InterfaceID]; e != nil && o.SubnetID == "" {
+		o.SubnetID = e.SubnetID
 	}
 	subnet, err := l.network.subnetFor(data.place(o))
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -188,6 +189,23 @@ func (s *securityGroups) check(ids []string) error {
 	return nil
 }
 
+// resolve returns the IDs of groups that are given by ID or name.
+func (s *securityGroups) resolve(groups []string) ([]string, *APIError) {
+	all := s.groups
+	if g := s.clusterGroup(); g != nil {
+		all = append(slices.Clip(all), g)
+	}
+	var ids []string
+	for _, name := range groups {
+		i := slices.IndexFunc(all, func(g *SecurityGroup) bool { return g.ID == name || g.Name == name })
+		if i < 0 {
+			return nil, noSecurityGroup(name)
+		}
+		ids = append(ids, all[i].ID)
+	}
+	return ids, nil
+}
+
 func (s *securityGroups) restore(_ string, value []byte) error {
 	g := &SecurityGroup{}
 	if err := json.Unmarshal(value, g); err != nil {
@@ -265,11 +283,19 @@ func (s *securityGroups) keepRules(group string, rules []SecurityGroupRule) {
 	s.store.put(bucketRules, group, rules)
 }
 
+// protocolNumbers are the protocols with names (EC2 API reference, IpPermission); others have their number only.
+var protocolNumbers = map[string]string{"tcp": "6", "udp": "17", "icmp": "1", "icmpv6": "58"}
+
 func (s *securityGroups) checkRule(rule SecurityGroupRule) error {
 	if rule.Protocol == "" {
 		return apiError("MissingParameter", "The request must contain the parameter IpPermissions.1.IpProtocol")
 	}
-	if rule.From > rule.To || rule.From < -1 || rule.To > 65535 {
+	number, err := strconv.Atoi(cmp.Or(protocolNumbers[rule.Protocol], rule.Protocol))
+	if err != nil || number < -1 || number > 255 {
+		return apiError("InvalidParameterValue", "Invalid value '%s' for IP protocol. Unknown protocol.", rule.Protocol)
+	}
+	withPorts := number == 6 || number == 17 // TCP and UDP
+	if rule.From > rule.To || rule.From < -1 || rule.To > 65535 || withPorts && rule.From < 0 {
 		return apiError("InvalidParameterValue",
 			"Invalid value for portRange. Must specify both from and to ports with TCP/UDP, "+
 				"and %d to %d is not a valid range.", rule.From, rule.To)

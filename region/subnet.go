@@ -104,7 +104,7 @@ func (s *addressSpace) takePrefix(start int) (prefix netip.Prefix, ok bool) {
 	for _, want := range []string{ReservePrefix, ""} {
 		for i := range s.used {
 			n := (start/blockSize + i) % len(s.used)
-			if s.used[n] != 0 || s.reservedFor(n*blockSize) != want {
+			if s.used[n] != 0 || s.blockReservedFor(n) != want {
 				continue
 			}
 			s.used[n] = 1<<blockSize - 1
@@ -139,6 +139,18 @@ func (s *addressSpace) reservedFor(offset int) string {
 	ip := s.address(offset)
 	for i := range s.reserved {
 		if s.reserved[i].CIDR.Contains(ip) {
+			return s.reserved[i].Type
+		}
+	}
+	return ""
+}
+
+// blockReservedFor returns the type of the reservations that a block belongs to, even in part; "" for none. One of type
+// prefix has whole blocks, so that it shares none with others.
+func (s *addressSpace) blockReservedFor(n int) string {
+	block := netip.PrefixFrom(s.address(n*blockSize), 28)
+	for i := range s.reserved {
+		if s.reserved[i].CIDR.Overlaps(block) {
 			return s.reserved[i].Type
 		}
 	}

@@ -225,10 +225,14 @@ func (h HealthCheck) Matches(status int) bool {
 func (s *targetGroups) shownGroup(g *TargetGroup) TargetGroup {
 	out := *g
 	out.Attributes = merged(groupAttributes[g.Protocol], g.Attributes)
-	out.Targets = slices.DeleteFunc(slices.Clone(g.Targets), func(t Target) bool {
-		return !t.DeregisteredAt.IsZero() && !s.clock.Now().Before(t.DeregisteredAt.Add(out.DeregistrationDelay()))
-	})
+	out.Targets = slices.DeleteFunc(slices.Clone(g.Targets), func(t Target) bool { return s.drained(out, t) })
 	return out
+}
+
+// drained reports whether the deregistration delay of a target has passed. Until then it is draining even if its
+// requests have ended (Elastic Load Balancing user guide, "Edit target group attributes", deregistration delay).
+func (s *targetGroups) drained(shown TargetGroup, t Target) bool {
+	return !t.DeregisteredAt.IsZero() && !s.clock.Now().Before(t.DeregisteredAt.Add(shown.DeregistrationDelay()))
 }
 
 // DeregistrationDelay is the time that a deregistered target has to complete its requests.
@@ -263,11 +267,26 @@ func (s *targetGroups) editGroup(arn string, change func(*TargetGroup) error) (T
 	if err != nil {
 		return TargetGroup{}, err
 	}
+	s.forgetDrained(g) // before, as the change may leave them out
 	if err := change(g); err != nil {
 		return TargetGroup{}, err
 	}
+	shown := s.forgetDrained(g)
 	s.store.put(bucketTargetGroups, arn, g)
-	return s.shownGroup(g), s.balancing.commitChange()
+	return shown, s.balancing.commitChange()
+}
+
+// forgetDrained removes a group's drained targets and their health, and returns the group as it is shown.
+func (s *targetGroups) forgetDrained(g *TargetGroup) TargetGroup {
+	shown := s.shownGroup(g)
+	g.Targets = slices.DeleteFunc(g.Targets, func(t Target) bool {
+		gone := s.drained(shown, t)
+		if gone {
+			delete(s.health, targetKey{g.TargetGroupARN, t.ID, t.Port})
+		}
+		return gone
+	})
+	return shown
 }
 
 // ModifyTargetGroup replaces the health check fields that change sets.
@@ -296,12 +315,9 @@ func (s *targetGroups) ModifyTargetGroup(arn string, change HealthCheck) (Target
 // ModifyTargetGroupAttributes sets attributes and returns all of them.
 func (s *targetGroups) ModifyTargetGroupAttributes(arn string, set map[string]string) (map[string]string, error) {
 	g, err := s.editGroup(arn, func(g *TargetGroup) error {
-		if err := checkAttributes("Target group", set, groupAttributes[g.Protocol]); err != nil {
+		values := merged(attributeValues, map[string]string{"stickiness.type": stickinessTypes[g.Protocol]})
+		if err := checkAttributes("Target group", set, groupAttributes[g.Protocol], values); err != nil {
 			return err
-		}
-		if n, _ := strconv.Atoi(set["deregistration_delay.timeout_seconds"]); n > 3600 {
-			return apiError("ValidationError", "Target group attribute value '%d' is not valid for key "+
-				"'deregistration_delay.timeout_seconds': it must be between 0 and 3600", n)
 		}
 		maps.Copy(g.Attributes, set)
 		return nil
@@ -339,12 +355,15 @@ func (s *targetGroups) RegisterTargets(arn string, targets []Target) error {
 				return err
 			}
 			i := slices.IndexFunc(have, t.is)
-			if i < 0 {
+			switch {
+			case i < 0:
 				have = append(have, t)
-				delete(s.health, targetKey{arn, t.ID, t.Port})
+			case have[i].DeregisteredAt.IsZero():
 				continue
+			default:
+				have[i].DeregisteredAt = time.Time{}
 			}
-			have[i].DeregisteredAt = time.Time{}
+			delete(s.health, targetKey{arn, t.ID, t.Port}) // the data path reports it
 		}
 		if len(have) > maxTargets {
 			return apiError("TooManyTargets", "The maximum number of targets has been reached: %d", maxTargets)
@@ -398,26 +417,13 @@ func (s *targetGroups) DeregisterTargets(arn string, targets []Target) error {
 	return err
 }
 
-// FinishDeregistration removes a draining target whose requests have ended before its delay: AWS does not wait
-// either.
-func (s *targetGroups) FinishDeregistration(arn string, t Target) error {
-	_, err := s.editGroup(arn, func(g *TargetGroup) error {
-		i := slices.IndexFunc(g.Targets, func(o Target) bool { return o.is(t) && !o.DeregisteredAt.IsZero() })
-		if i >= 0 { // not registered again meanwhile
-			g.Targets = slices.Delete(g.Targets, i, i+1)
-			delete(s.health, targetKey{arn, t.ID, t.Port})
-		}
-		return nil
-	})
-	return err
-}
-
 // SetTargetHealth records the health that the data path found for a registered target.
 func (s *targetGroups) SetTargetHealth(arn string, t Target, h TargetHealth) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.byARN[arn]; g != nil && slices.ContainsFunc(g.Targets, t.is) {
-		s.health[targetKey{arn, t.ID, t.Port}] = h
+	key := targetKey{arn, t.ID, t.Port}
+	if g := s.byARN[arn]; g != nil && s.health[key] != h && slices.ContainsFunc(g.Targets, t.is) {
+		s.health[key] = h
 		s.balancing.tell()
 	}
 }

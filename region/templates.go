@@ -22,9 +22,12 @@ type LaunchTemplate struct {
 type TemplateData struct {
 	ImageID          string
 	InstanceType     string
-	UserData         []byte // decoded
-	SecurityGroupIDs []string
+	UserData         []byte   // decoded
+	SecurityGroupIDs []string // or names
 	InstanceProfile  string
+	InterfaceID      string                       `json:",omitempty"` // an existing primary interface
+	SpotMaxMicros    int64                        `json:",omitempty"` // per hour; 0 means the on-demand price
+	Unserved         string                       `json:",omitempty"` // a field that launches refuse
 	SubnetID         string                       `json:",omitempty"`
 	Zone             string                       `json:",omitempty"` // name or ID
 	Devices          []BlockDevice                // added to the image's, or replacing those of the same name
@@ -32,6 +35,7 @@ type TemplateData struct {
 	Market           string                       `json:",omitempty"` // Spot or CapacityBlock; "" = as the call says
 	Reservation      ReservationChoice            `json:",omitzero"`
 	Placement        PlacementChoice              `json:",omitzero"`
+	Tenancy          string                       `json:",omitempty"` // default or dedicated; "" = not set
 	Tags             map[string]map[string]string // by resource type: instance, volume, network-interface …
 	Description      string
 	// Raw holds the rest of the request's data unchanged, for clients that read their template back.
@@ -43,6 +47,9 @@ func (d TemplateData) Over(base TemplateData) TemplateData {
 	d.ImageID = cmp.Or(d.ImageID, base.ImageID)
 	d.InstanceType = cmp.Or(d.InstanceType, base.InstanceType)
 	d.InstanceProfile = cmp.Or(d.InstanceProfile, base.InstanceProfile)
+	d.InterfaceID = cmp.Or(d.InterfaceID, base.InterfaceID)
+	d.SpotMaxMicros = cmp.Or(d.SpotMaxMicros, base.SpotMaxMicros)
+	d.Unserved = cmp.Or(d.Unserved, base.Unserved)
 	d.SubnetID, d.Zone = cmp.Or(d.SubnetID, base.SubnetID), cmp.Or(d.Zone, base.Zone)
 	if d.UserData == nil {
 		d.UserData = base.UserData
@@ -60,6 +67,7 @@ func (d TemplateData) Over(base TemplateData) TemplateData {
 	d.Market = cmp.Or(d.Market, base.Market)
 	d.Reservation = cmp.Or(d.Reservation, base.Reservation)
 	d.Placement = cmp.Or(d.Placement, base.Placement)
+	d.Tenancy = cmp.Or(d.Tenancy, base.Tenancy)
 	d.Raw = rawOver(d.Raw, base.Raw)
 	return d
 }
@@ -95,14 +103,25 @@ func rawOver(raw, base map[string]string) map[string]string {
 // templates holds the launch templates.
 type templates struct {
 	*core
-	byID map[string]*LaunchTemplate
+	tokens *tokens
+	byID   map[string]*LaunchTemplate
 }
 
-func newTemplates(c *core) *templates { return &templates{core: c, byID: map[string]*LaunchTemplate{}} }
+func newTemplates(k *tokens) *templates {
+	return &templates{core: k.core, tokens: k, byID: map[string]*LaunchTemplate{}}
+}
 
 // CreateLaunchTemplate creates a template with its first version.
 func (s *templates) CreateLaunchTemplate(
 	name string, data TemplateData, tags map[string]string,
+) (LaunchTemplate, error) {
+	return s.CreateLaunchTemplateOnce("", name, data, tags)
+}
+
+// CreateLaunchTemplateOnce creates a template like CreateLaunchTemplate. The same client token returns the same
+// template again.
+func (s *templates) CreateLaunchTemplateOnce(
+	clientToken, name string, data TemplateData, tags map[string]string,
 ) (LaunchTemplate, error) {
 	if len(name) < 3 || len(name) > 128 {
 		return LaunchTemplate{}, apiError("InvalidLaunchTemplateName.MalformedException",
@@ -110,6 +129,13 @@ func (s *templates) CreateLaunchTemplate(
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	id, remember, err := s.tokens.created("template/", clientToken, []any{name, data, tags})
+	if err != nil {
+		return LaunchTemplate{}, err
+	}
+	if t := s.byID[id]; t != nil {
+		return *t, nil
+	}
 	if s.named(name) != nil {
 		return LaunchTemplate{}, apiError("InvalidLaunchTemplateName.AlreadyExistsException",
 			"Launch template name already in use: %s", name)
@@ -123,6 +149,7 @@ func (s *templates) CreateLaunchTemplate(
 	}
 	s.byID[t.ID] = t
 	s.store.put(bucketTemplates, t.ID, t)
+	remember(t.ID)
 	return *t, s.commit()
 }
 

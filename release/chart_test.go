@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/microvm/fargate"
 )
 
 var testOptions = options{root: "..", version: "1.2.3", say: io.Discard}
@@ -139,6 +141,47 @@ func TestTheChartTakesKarpentersValuesFile(t *testing.T) {
 	}
 	if name := find[*corev1.ServiceAccount](t, objects).Name; name != pod.ServiceAccountName {
 		t.Errorf("the pod runs as %s, the account is %s", pod.ServiceAccountName, name)
+	}
+}
+
+// Whatever a release is called, its webhook is not called for its own pods, which could not start without it.
+func TestTheWebhookIsNotCalledForTheControllersOwnPods(t *testing.T) {
+	c := controllerChartForTest(t)
+	for _, names := range []string{"{}", "{nameOverride: karpenter}", "{fullnameOverride: karp}", "{podLabels: {a: b}}"} {
+		d := find[*appsv1.Deployment](t, render(t, c, withCluster(t, names)))
+		if d.Spec.Template.Labels[fargate.ControllerLabel] == "" {
+			t.Errorf("%s: the pods have only the labels %v", names, d.Spec.Template.Labels)
+		}
+		if _, fixed := d.Spec.Selector.MatchLabels[fargate.ControllerLabel]; fixed {
+			t.Errorf("%s: selectors of existing Deployments cannot change", names)
+		}
+	}
+}
+
+// The lease may be in Karpenter's namespace. Certificates are kept in the controller's own, where the chart allows it.
+func TestTheControllerMayKeepItsCertificates(t *testing.T) {
+	objects := render(t, controllerChartForTest(t), withCluster(t,
+		"{leaderElection: {namespace: karpenter}, fargate: {enabled: true}}"))
+	may := map[string][]string{}
+	for _, o := range objects {
+		r, ok := o.(*rbacv1.Role)
+		if !ok {
+			continue
+		}
+		for _, rule := range r.Rules {
+			if slices.Contains(rule.ResourceNames, fargate.WebhookSecret) {
+				may[r.Namespace] = rule.Verbs
+			}
+		}
+	}
+	if len(may) != 1 || !slices.Equal(may["kube-system"], []string{"get", "update"}) {
+		t.Errorf("the Secret may be used in %v", may)
+	}
+	d := find[*appsv1.Deployment](t, objects)
+	if !slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(e corev1.EnvVar) bool {
+		return e.Name == "SYSTEM_NAMESPACE" && e.ValueFrom.FieldRef.FieldPath == "metadata.namespace"
+	}) {
+		t.Error("the controller does not know its own namespace")
 	}
 }
 

@@ -91,6 +91,9 @@ var valueCases = map[string][]string{
 	"page: {enabled: true, tlsSecretName: cert, port: 9443}": {
 		"0.0.0.0:9443", "containerPort: 9443", "/etc/nodeless/page/tls.crt", "tokenreviews",
 	},
+	"{fullnameOverride: karp, fargate: {enabled: true}}": {
+		`KARPENTER_SERVICE, value: "karp"`, "https://karp.kube-system.svc",
+	},
 	"fargate: {enabled: true, webhookPort: 9444}": {
 		"https://nodeless.kube-system.svc", "kubernetes.io/kubelet-serving", "containerPort: 9444",
 		`NODELESS_FARGATE_WEBHOOK_PORT, value: "9444"`,

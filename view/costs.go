@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unique"
+
+	"github.com/nodeless/nodeless/explain/record"
 )
 
 // Cost is what the pods of a namespace or a workload cost: their share of the prices of the nodes they run on.
@@ -17,6 +19,9 @@ type Cost struct {
 	Requests Amounts
 }
 
+// Priced reports whether its price is known, at least in part. Pods on prepaid nodes cost 0.
+func (c Cost) Priced() bool { return c.Price > 0 || c.Pods > c.Unpriced }
+
 // Name returns whose cost it is: a namespace, or KIND NAMESPACE/NAME; "" for what no pod requests.
 func (c Cost) Name() string {
 	if c.Of.Kind == "" {
@@ -27,8 +32,8 @@ func (c Cost) Name() string {
 
 // Division divides the prices of nodes among namespaces or workloads: it returns the one that a pod belongs to. A
 // node's price is divided equally among the resources that it offers, and each resource's part among the node's pods by
-// their requests. The rest, and the price of nodes that have not joined yet, belongs to the zero Object: what no pod
-// requests.
+// their requests, as record.Weights does. The rest, and the price of nodes that have not joined yet, belongs to the
+// zero Object: what no pod requests.
 type Division func(*Pod) Object
 
 // GroupNamespace and GroupWorkload are the names of the divisions.
@@ -72,7 +77,7 @@ func (of Division) Costs(m *Model) []Cost {
 			}
 			prices[part.Of] += part.Share * float64(x.price())
 			c.Pods += len(part.Pods)
-			if x.price() == 0 {
+			if !x.priced() {
 				c.Unpriced += len(part.Pods)
 			}
 			c.Requests.add(&part.Requests, +1)
@@ -126,7 +131,8 @@ func (of Division) parts(m *Model, x *nodeEntry, pods []*Pod) []Part {
 			at[o], out = k, append(out, Part{Of: o})
 		}
 		out[k].Share += share
-		out[k].Requests.add(&p.Requests, +1)
+		requests := x.comparable(p.Requests)
+		out[k].Requests.add(&requests, +1)
 		out[k].Pods = append(out[k].Pods, i)
 		left -= share
 	}
@@ -169,21 +175,18 @@ func (of Division) Page(m *Model, q Query) Page[Cost] {
 	return pageOf(&o, q.Window)
 }
 
-// weights returns the share of a node's price that one unit of each resource costs. Pods are not a resource that is
-// paid for. Where more is requested than offered, the price is divided by what is requested.
-func weights(resources []string, x *nodeEntry) (w [MaxResources]float64) {
+// weights returns the share of a node's price that one unit of each resource costs. Pods and addresses are not
+// resources that are paid for, and GPUs count once.
+func weights(resources []string, x *nodeEntry) []float64 {
 	if x.use == nil {
-		return w
+		return nil
 	}
-	offered, n := x.allocatable(), 0.0
+	offered := x.allocatable()
+	offered[Addresses] = 0
 	for i, name := range resources {
-		if offered[i] > 0 && name != SortPods {
-			w[i] = 1 / float64(max(offered[i], x.use.requests[i]))
-			n++
+		if name == SortPods || record.IsGPU(name) {
+			offered[i] = 0
 		}
 	}
-	for i := range w {
-		w[i] /= max(n, 1)
-	}
-	return w
+	return record.Weights(offered[:], x.use.requests[:])
 }

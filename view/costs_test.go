@@ -33,13 +33,19 @@ func TestCosts(t *testing.T) {
 		return p
 	}
 	node("half", 400, 1000, 1000)
-	pod("half", "shop", "web", 500, 0)    // a half of one half
-	pod("half", "shop", "api", 250, 500)  // a quarter of one half, and a half of the other
-	pod("half", "logs", "", 0, 100)       // a tenth of one half
-	pod("", "shop", "web", 500, 0)        // costs nothing yet
-	node("over", 100, 100, 0)             // offers no memory
-	pod("over", "logs", "", 150, 1000)    // three quarters of what is requested
-	pod("over", "shop", "web", 50, 0)     // a quarter
+	pod("half", "shop", "web", 500, 0)   // a half of one half
+	pod("half", "shop", "api", 250, 500) // a quarter of one half, and a half of the other
+	pod("half", "logs", "", 0, 100)      // a tenth of one half
+	pod("", "shop", "web", 500, 0)       // costs nothing yet
+	node("over", 100, 100, 0)            // offers no memory
+	pod("over", "logs", "", 150, 1000)   // three quarters of what is requested
+	pod("over", "shop", "web", 50, 0)    // a quarter
+	gpu := &view.Node{Name: "gpu", Ready: true, Price: 600, Allocatable: view.Amounts{1000, 1000, 110}}
+	gpu.Allocatable[view.GPUs], gpu.Allocatable[view.Addresses] = 2, 29
+	m.SetNode(gpu)
+	train := *pod("gpu", "lab", "train", 500, 0) // a half of one third
+	train.Requests[view.GPUs], train.Requests[view.Addresses] = 2, 1
+	m.SetPod(&train)                      // and another third
 	node("free", 0, 1000, 1000)           // its price is unknown
 	pod("free", "lab", "trial", 100, 100) // so the pod's cost is, too
 	m.SetPod(&view.Pod{UID: "ended", Namespace: "old", Node: "half", Phase: view.Ended, Requests: view.Amounts{400}})
@@ -59,16 +65,16 @@ func TestCosts(t *testing.T) {
 		}
 		return strings.Join(out, "; ")
 	}
-	const spare = "/ 180 (0 pods, cpu 0)"
+	const spare = "/ 480 (0 pods, cpu 0)"
 	for what, x := range map[string]struct{ got, want string }{
 		"by namespace": {
 			all(view.GroupNamespace),
-			"shop/ 275 (3 pods, cpu 800); " + spare + "; logs/ 95 (2 pods, cpu 150); lab/ 0 (1 pods, cpu 100)",
+			spare + "; lab/ 300 (2 pods, cpu 600); shop/ 275 (3 pods, cpu 800); logs/ 95 (2 pods, cpu 150)",
 		},
 		"by workload": {
 			all(view.GroupWorkload),
-			spare + "; shop/api 150 (1 pods, cpu 250); shop/web 125 (2 pods, cpu 550); logs/ 95 (2 pods, cpu 150); " +
-				"lab/trial 0 (1 pods, cpu 100)",
+			spare + "; lab/train 300 (1 pods, cpu 500); shop/api 150 (1 pods, cpu 250); shop/web 125 (2 pods, cpu 550); " +
+				"logs/ 95 (2 pods, cpu 150); lab/trial 0 (1 pods, cpu 100)",
 		},
 	} {
 		if x.got != x.want {
@@ -87,7 +93,7 @@ func TestCosts(t *testing.T) {
 	for _, p := range divided(view.GroupNamespace).Parts(m)["half"] {
 		got += fmt.Sprintf("%s %.3f %v %v; ", p.Of.Namespace, p.Share, p.Requests, p.Pods)
 	}
-	want := "logs 0.050 [0 100 1 0] [0]; shop 0.625 [750 500 2 0] [1 2];  0.325 [0 0 0 0] []; "
+	want := "logs 0.050 [0 100 1 0 0 0] [0]; shop 0.625 [750 500 2 0 0 0] [1 2];  0.325 [0 0 0 0 0 0] []; "
 	if got != want {
 		t.Errorf("the parts of a node are %s, want %s", got, want)
 	}

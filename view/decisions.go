@@ -81,7 +81,8 @@ func (l *log) fold() []record.Record {
 // About is the object whose decisions are requested. The zero value stands for all objects.
 type About struct {
 	Kind, Name string // as in record.Of: node, nodeclaim, nodepool, or pod and namespace/name
-	Claim      string // of a node: its NodeClaim
+	// Claim is the NodeClaim of a node. If it is set, decisions about an earlier node of the same name are left out.
+	Claim string
 }
 
 // String returns KIND/NAME, "" for all objects.
@@ -93,9 +94,10 @@ func (l *log) about(a About) []record.Record {
 	if a == (About{}) {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(r record.Record) bool {
-		return !r.About(a.Kind, a.Name) && (a.Claim == "" || !r.About("nodeclaim", a.Claim))
-	})
+	if a.Claim != "" {
+		return record.Of(all, "nodeclaim", a.Claim)
+	}
+	return record.Of(all, a.Kind, a.Name)
 }
 
 // Decisions returns a page of the decisions about an object, newest first unless the query sorts otherwise. Its rows

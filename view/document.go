@@ -161,7 +161,7 @@ func (n resourceNames) nodeItem(r *NodeRow) NodeItem {
 	if r.HasNode {
 		out.Name = r.Name
 	}
-	if r.Price > 0 {
+	if r.Priced() {
 		dollars := float64(r.Price) / 1e6
 		out.PricePerHour = &dollars
 	}

@@ -8,9 +8,15 @@ import (
 // MaxResources is the maximum number of resources that a Model counts.
 const MaxResources = 4
 
+// Indices in Amounts of what every Model counts beside its resources.
+const (
+	GPUs      = MaxResources + iota // as record.IsGPU
+	Addresses                       // of pods: those that a node has room for, and those in use; 0 = unknown
+)
+
 // Amounts are the offered or requested amounts of each resource of a Model, by its index: CPU in millicores, pods as
-// a number, everything else in base units.
-type Amounts [MaxResources]int64
+// a number, everything else in base units. GPUs and addresses follow.
+type Amounts [Addresses + 1]int64
 
 func (a *Amounts) add(b *Amounts, sign int64) {
 	for i := range a {
@@ -162,3 +168,12 @@ type Said struct {
 
 // concerns reports whether the event can be about the object with a UID, rather than another one of the same name.
 func (s Said) concerns(uid string) bool { return s.UID == "" || s.UID == uid }
+
+// keptFor is how long an event says why a node is kept. While that is so, the controller repeats it every 15 minutes
+// (the pauses of controller/apply, as in Karpenter); the next one may be missed.
+const keptFor = 2 * 15 * time.Minute
+
+// keeps reports whether the event says why a node is kept at a time; at the zero time, whether it ever did.
+func (s Said) keeps(now time.Time) bool {
+	return (s.Reason == "Unconsolidatable" || s.Reason == "DisruptionBlocked") && now.Sub(s.At) <= keptFor
+}

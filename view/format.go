@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/nodeless/nodeless/engine/reason"
 )
 
 // HoursPerMonth converts an hourly price to a monthly one.
@@ -53,23 +55,10 @@ func Quantity(name string, v int64) string {
 
 // PerHour formats a price in millionths of a dollar an hour. Every view shows four decimals, which distinguish the
 // cheapest types.
-func PerHour(micros int64) string { return dollars(micros, 4) }
+func PerHour(micros int64) string { return reason.Money(float64(micros)/1e6, 4) }
 
 // PerMonth formats a price in millionths of a dollar an hour as a price per month, in whole dollars.
-func PerMonth(micros int64) string { return dollars(micros*HoursPerMonth, 0) }
-
-// dollars formats a price with commas between thousands.
-func dollars(micros int64, decimals int) string {
-	text := strconv.FormatFloat(float64(micros)/1e6, 'f', decimals, 64)
-	whole, rest, _ := strings.Cut(text, ".")
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if rest != "" {
-		rest = "." + rest
-	}
-	return "$" + whole + rest
-}
+func PerMonth(micros int64) string { return reason.Money(float64(micros*HoursPerMonth)/1e6, 0) }
 
 // Percent formats a share as a whole percentage.
 func Percent(share float64) string { return fmt.Sprintf("%.0f%%", share*100) }

@@ -88,6 +88,14 @@ func TestPricesAreTheCatalogues(t *testing.T) {
 		}, spot},
 		{labels{
 			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
+			"karpenter.sh/capacity-type": "reserved",
+		}, 0},
+		{labels{
+			"node.kubernetes.io/instance-type": "p5.48xlarge", "topology.kubernetes.io/zone": "us-west-2a",
+			"eks.amazonaws.com/capacityType": "CAPACITY_BLOCK",
+		}, 0},
+		{labels{
+			"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
 			view.LabelPrice: "0.25",
 		}, 250_000},
 		{labels{

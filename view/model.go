@@ -57,7 +57,10 @@ type podTable struct {
 }
 
 // eventTable holds the newest event about each object.
-type eventTable struct{ said map[Object]Said }
+type eventTable struct {
+	said map[Object]Said
+	now  time.Time // as of SetTime; zero = unknown
+}
 
 // New returns an empty Model that counts these resources, at most MaxResources.
 func New(resources []string) (*Model, error) {
@@ -77,7 +80,7 @@ func New(resources []string) (*Model, error) {
 			expected: map[string]*nodeEntry{}, uses: map[string]*use{}, perPool: map[string]*Sums{},
 		},
 		podTable:   podTable{pods: newPods(), rollouts: map[unique.Handle[Revision]]time.Time{}},
-		eventTable: eventTable{map[Object]Said{}},
+		eventTable: eventTable{said: map[Object]Said{}},
 	}, nil
 }
 
@@ -131,6 +134,23 @@ func (m *Model) Unsay(about Object, at time.Time) {
 	if was, ok := m.said[about]; ok && was.At.Equal(at) {
 		delete(m.said, about)
 		m.touchAbout(about)
+	}
+}
+
+// SetTime tells the Model the time, on which depends whether an event still says why a node is kept.
+func SetTime(m *Model, now time.Time) {
+	m.mu.Lock()
+	before, over := m.now, false
+	m.now = now
+	for about, s := range m.said {
+		if s.keeps(before) && !s.keeps(now) {
+			m.touchAbout(about)
+			over = true
+		}
+	}
+	m.mu.Unlock()
+	if over {
+		m.change()()
 	}
 }
 

@@ -382,3 +382,58 @@ func TestTheLogIsBounded(t *testing.T) {
 		t.Errorf("the oldest that is kept is %s", page.Rows[0].ID)
 	}
 }
+
+// A node may have the name of an earlier one. Decisions about it are those about its NodeClaim.
+func TestDecisionsAreOfOneNodeOfTheName(t *testing.T) {
+	m := model(t)
+	var entries []record.Entry
+	for i, claim := range []string{"general-1", "general-2"} {
+		entries = append(entries, record.Entry{Decision: &record.Decision{
+			ID: claim, Time: viewtest.Now.Add(time.Duration(i) * time.Hour), Kind: record.Remove,
+			Removed: []record.RemovedNode{{Node: "ip-10-0-0-7", Claim: claim}},
+		}})
+	}
+	m.SetPiece("a", 1, entries)
+	for claim, want := range map[string]int{"general-2": 1, "": 2} {
+		page := m.Decisions(view.About{Kind: "node", Name: "ip-10-0-0-7", Claim: claim}, view.Query{})
+		if len(page.Rows) != want || page.Rows[0].ID != "general-2" {
+			t.Errorf("of NodeClaim %q: %d decisions, want %d", claim, len(page.Rows), want)
+		}
+	}
+}
+
+// The controller repeats why it keeps a node; when it has stopped to, that is not shown any more.
+func TestWhyANodeIsKeptIsNotShownForLong(t *testing.T) {
+	m := model(t)
+	m.SetNode(viewtest.Node(0))
+	name := viewtest.NodeName(0)
+	kept := func() bool {
+		r, _ := m.Node(name)
+		return strings.Contains(strings.Join(r.Why, "\n"), "kept: ")
+	}
+	for _, reason := range []string{"Unconsolidatable", "DisruptionBlocked"} {
+		for ago, want := range map[time.Duration]bool{50 * time.Minute: false, 20 * time.Minute: true} {
+			m.Say(view.Object{Kind: "Node", Name: name}, view.Said{Reason: reason, Message: "x", At: viewtest.Now.Add(-ago)})
+			view.SetTime(m, viewtest.Now)
+			if kept() != want {
+				t.Errorf("%s, %s ago: kept is shown: %t", reason, ago, !want)
+			}
+			m.Unsay(view.Object{Kind: "Node", Name: name}, viewtest.Now.Add(-ago))
+		}
+	}
+	m.Say(view.Object{Kind: "Node", Name: name}, view.Said{Reason: "Unconsolidatable", Message: "x", At: viewtest.Now})
+	journal := m.Journal()
+	journal.Take()
+	<-m.Changed()
+	view.SetTime(m, viewtest.Now.Add(10*time.Minute))
+	select {
+	case <-m.Changed():
+		t.Error("a change within the time in which the event is repeated")
+	default:
+	}
+	view.SetTime(m, viewtest.Now.Add(31*time.Minute))
+	<-m.Changed()
+	if changes := journal.Take(); len(changes.Set) != 1 || kept() {
+		t.Errorf("%+v", changes)
+	}
+}

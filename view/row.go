@@ -97,13 +97,16 @@ type NodeRow struct {
 	Why          []string  // explanations of the status, most important first
 	Created      time.Time
 	ReadyIn      time.Duration // from the claim's creation to its initialization; 0 = unknown
-	Price        int64         // millionths of a dollar an hour; 0 = unknown
+	Price        int64         // millionths of a dollar an hour; 0 = unknown, unless Priced
 	Pods         int
 	MicroVM      string // namespace/name of the pod whose microVM this is
 	Requests     Amounts
 	Allocatable  Amounts
 	Labels       map[string]string // shared: do not change it
 }
+
+// Priced reports whether the node's price is known. That of a prepaid node is 0.
+func (r *NodeRow) Priced() bool { return r.Price > 0 || r.CapacityType == reserved }
 
 // row returns the node as it is shown.
 func (m *Model) row(x *nodeEntry) NodeRow {
@@ -120,7 +123,7 @@ func (m *Model) row(x *nodeEntry) NodeRow {
 		}
 	}
 	if r.Since = r.Created; x.node != nil {
-		r.Pods, r.Requests = x.use.pods, x.use.requests
+		r.Pods, r.Requests = x.use.pods, x.comparable(x.use.requests)
 		if !x.node.Ready && (x.claim == nil || !x.claim.Initialized.IsZero()) && !x.node.ReadyChanged.IsZero() {
 			r.Since = x.node.ReadyChanged
 		}
@@ -159,7 +162,7 @@ func (t *eventTable) why(x *nodeEntry) []string {
 		}
 		switch going := x.status().going(); s.Reason {
 		case "Unconsolidatable", "DisruptionBlocked":
-			if !going {
+			if !going && s.keeps(t.now) {
 				say("kept: " + s.Message)
 			}
 		case "DisruptionTerminating":
@@ -204,6 +207,18 @@ func (x *nodeEntry) price() int64 {
 		return x.claim.Price
 	}
 	return 0
+}
+
+// priced reports whether the node's price is known; see NodeRow.Priced.
+func (x *nodeEntry) priced() bool { return x.price() > 0 || x.capacityType() == reserved }
+
+// comparable returns what pods on the node request, without addresses if it is unknown how many the node has for pods:
+// the sums of several nodes are compared, too.
+func (x *nodeEntry) comparable(requests Amounts) Amounts {
+	if offered := x.allocatable(); offered[Addresses] == 0 {
+		requests[Addresses] = 0
+	}
+	return requests
 }
 
 func (x *nodeEntry) allocatable() Amounts {
@@ -253,7 +268,7 @@ func (x *nodeEntry) capacityType() string {
 	if x.label(labelCompute) == "fargate" {
 		return "fargate"
 	}
-	eks := map[string]string{"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": "reserved"}
+	eks := map[string]string{"ON_DEMAND": "on-demand", "SPOT": "spot", "CAPACITY_BLOCK": reserved}
 	return cmp.Or(x.label(labelCapacity), eks[x.label(eksCapacity)])
 }
 

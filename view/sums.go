@@ -6,6 +6,7 @@ type Sums struct {
 	Nodes       int   // those with a Node
 	NotReady    int   // launching, or not ready any more
 	Going       int   // being deleted, disrupted or interrupted
+	Priced      int   // those whose price is known: see NodeRow.Priced
 	Unpriced    int   // those whose price is unknown
 	Pods        int   // bound to them
 	Price       int64 // of those whose price is known, in millionths of a dollar an hour
@@ -18,6 +19,7 @@ func (s *Sums) add(o *Sums, sign int) {
 	s.Nodes += sign * o.Nodes
 	s.NotReady += sign * o.NotReady
 	s.Going += sign * o.Going
+	s.Priced += sign * o.Priced
 	s.Unpriced += sign * o.Unpriced
 	s.Pods += sign * o.Pods
 	s.Price += int64(sign) * o.Price
@@ -29,7 +31,7 @@ func (s *Sums) add(o *Sums, sign int) {
 func (x *nodeEntry) sums() Sums {
 	s := Sums{Rows: 1, Price: x.price(), Allocatable: x.allocatable()}
 	if x.node != nil {
-		s.Nodes, s.Pods, s.Requests = 1, x.use.pods, x.use.requests
+		s.Nodes, s.Pods, s.Requests = 1, x.use.pods, x.comparable(x.use.requests)
 	}
 	switch st := x.status(); {
 	case st.going():
@@ -37,7 +39,9 @@ func (x *nodeEntry) sums() Sums {
 	case st != StatusReady && st != StatusDrifted && st != StatusCordoned && st != StatusUnknown:
 		s.NotReady = 1
 	}
-	if s.Price == 0 && !x.microVM() && (x.claim == nil || x.node != nil || !x.claim.Launched.IsZero()) {
+	if x.priced() {
+		s.Priced = 1
+	} else if !x.microVM() && (x.claim == nil || x.node != nil || !x.claim.Launched.IsZero()) {
 		s.Unpriced = 1 // what is not launched yet costs nothing, and a microVM's cost is part of its host's
 	}
 	return s

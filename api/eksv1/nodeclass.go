@@ -38,6 +38,7 @@ type NodeClassList struct {
 // NodeClassSpec configures instances.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.role) != has(self.instanceProfile)",message="must specify exactly one of ['role', 'instanceProfile']"
+// +kubebuilder:validation:XValidation:rule="has(self.podSubnetSelectorTerms) == has(self.podSecurityGroupSelectorTerms)",message="must specify both or neither of ['podSubnetSelectorTerms', 'podSecurityGroupSelectorTerms']"
 type NodeClassSpec struct {
 	// Role is the name or ARN of the nodes' IAM role.
 	//
@@ -53,19 +54,47 @@ type NodeClassSpec struct {
 	// +optional
 	InstanceProfile *string `json:"instanceProfile,omitempty"`
 
-	// SubnetSelectorTerms select the subnets of nodes and pods; the terms are ORed.
+	// SubnetSelectorTerms select the subnets of nodes and, unless there are podSubnetSelectorTerms, of pods; the terms are
+	// ORed.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=30
 	// +required
 	SubnetSelectorTerms []SubnetSelectorTerm `json:"subnetSelectorTerms"`
 
-	// SecurityGroupSelectorTerms select the security groups of nodes and pods; the terms are ORed.
+	// SecurityGroupSelectorTerms select the security groups of nodes and, unless there are podSecurityGroupSelectorTerms,
+	// of pods; the terms are ORed.
 	//
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=30
 	// +required
 	SecurityGroupSelectorTerms []SecurityGroupSelectorTerm `json:"securityGroupSelectorTerms"`
+
+	// PodSubnetSelectorTerms select the subnets in which pods get addresses; the terms are ORed. A node's first network
+	// interface, which is in a subnet of the node, then has no addresses for pods.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=30
+	// +optional
+	PodSubnetSelectorTerms []SubnetSelectorTerm `json:"podSubnetSelectorTerms,omitempty"`
+
+	// PodSecurityGroupSelectorTerms select the security groups of pods; the terms are ORed.
+	//
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=30
+	// +optional
+	PodSecurityGroupSelectorTerms []PodSecurityGroupSelectorTerm `json:"podSecurityGroupSelectorTerms,omitempty"`
+
+	// CapacityReservationSelectorTerms select the capacity reservations that nodes use first; the terms are ORed.
+	//
+	// +kubebuilder:validation:MaxItems=30
+	// +optional
+	CapacityReservationSelectorTerms []CapacityReservationSelectorTerm `json:"capacityReservationSelectorTerms,omitempty"`
+
+	// PlacementGroupSelector selects the EC2 placement group of the nodes.
+	//
+	// +optional
+	PlacementGroupSelector *PlacementGroupSelector `json:"placementGroupSelector,omitempty"`
 
 	// SNATPolicy determines how the source port of traffic that leaves the VPC is chosen. It is accepted for
 	// compatibility with EKS and has no effect: Nodeless does not configure the VPC CNI.
@@ -99,6 +128,11 @@ type NodeClassSpec struct {
 	//
 	// +optional
 	AdvancedNetworking *AdvancedNetworking `json:"advancedNetworking,omitempty"`
+
+	// AdvancedSecurity has security settings of the nodes' operating system.
+	//
+	// +optional
+	AdvancedSecurity *AdvancedSecurity `json:"advancedSecurity,omitempty"`
 
 	// CertificateBundles are certificates that nodes trust.
 	//
@@ -157,6 +191,63 @@ type SecurityGroupSelectorTerm struct {
 	Name string `json:"name,omitempty"`
 }
 
+// PodSecurityGroupSelectorTerm selects security groups by their tags, all of which must match, or by ID.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.tags) != has(self.id)",message="expected exactly one of ['tags', 'id']"
+type PodSecurityGroupSelectorTerm struct {
+	// Tags of the security group; * matches any value.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=20
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+	// ID of the security group.
+	//
+	// +kubebuilder:validation:Pattern=`^sg-[0-9a-z]+$`
+	// +optional
+	ID string `json:"id,omitempty"`
+}
+
+// CapacityReservationSelectorTerm selects on-demand capacity reservations and capacity blocks by ID, or by their tags,
+// all of which must match.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.tags) != has(self.id)",message="expected exactly one of ['tags', 'id']"
+// +kubebuilder:validation:XValidation:rule="!(has(self.id) && has(self.owner))",message="'id' is mutually exclusive with 'owner'"
+type CapacityReservationSelectorTerm struct {
+	// ID of the reservation.
+	//
+	// +kubebuilder:validation:Pattern=`^cr-[0-9a-z]+$`
+	// +optional
+	ID string `json:"id,omitempty"`
+	// Owner is the account that owns the reservation; any by default.
+	//
+	// +kubebuilder:validation:Pattern=`^[0-9]{12}$`
+	// +optional
+	Owner string `json:"owner,omitempty"`
+	// Tags of the reservation; * matches any value.
+	//
+	// +kubebuilder:validation:MinProperties=1
+	// +kubebuilder:validation:MaxProperties=20
+	// +optional
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// PlacementGroupSelector selects a placement group by name or ID.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.name) != has(self.id)",message="expected exactly one of ['name', 'id']"
+type PlacementGroupSelector struct {
+	// Name of the placement group.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +optional
+	Name *string `json:"name,omitempty"`
+	// ID of the placement group.
+	//
+	// +kubebuilder:validation:Pattern=`^pg-[0-9a-z]+$`
+	// +optional
+	ID *string `json:"id,omitempty"`
+}
+
 // EphemeralStorage is a gp3 volume.
 type EphemeralStorage struct {
 	// Size of the volume.
@@ -195,12 +286,17 @@ type AdvancedNetworking struct {
 	// +optional
 	AssociatePublicIPAddress *bool `json:"associatePublicIPAddress,omitempty"`
 	// IPv4PrefixSize determines how pods get addresses. Auto: in prefixes of 16 addresses, for up to 110 pods per node.
-	// 32: one by one, so that the network interfaces of the instance type limit the number of pods.
+	// 32: one by one, with one to spare, so that the network interfaces of the instance type limit the number of pods.
 	//
 	// +kubebuilder:validation:Enum=Auto;"32"
 	// +kubebuilder:default=Auto
 	// +optional
 	IPv4PrefixSize string `json:"ipv4PrefixSize,omitempty"`
+	// EnableV4Egress determines whether pods of IPv6 clusters reach IPv4 addresses. It is accepted for compatibility with
+	// EKS and has no effect: Nodeless does not support IPv6 clusters.
+	//
+	// +optional
+	EnableV4Egress *bool `json:"enableV4Egress,omitempty"`
 	// HTTPSProxy is the URL of a forward proxy for the node's own traffic.
 	//
 	// +kubebuilder:validation:Pattern=`^https?://[^"\\\s]+$`
@@ -213,6 +309,21 @@ type AdvancedNetworking struct {
 	// +kubebuilder:validation:items:MaxLength=255
 	// +optional
 	NoProxy []string `json:"noProxy,omitempty"`
+}
+
+// AdvancedSecurity has security settings of the nodes' operating system.
+type AdvancedSecurity struct {
+	// FIPS makes nodes boot images whose cryptographic modules are FIPS-validated. EKS has them in the regions of US
+	// East, US West, GovCloud (US) and Canada.
+	//
+	// +optional
+	FIPS bool `json:"fips,omitempty"`
+	// KernelLockdown is the mode of the Linux kernel's lockdown module. integrity: nothing can modify the running
+	// kernel or load unsigned modules into it. none: no lockdown. The image decides by default.
+	//
+	// +kubebuilder:validation:Enum=integrity;none;Integrity;None
+	// +optional
+	KernelLockdown string `json:"kernelLockdown,omitempty"`
 }
 
 // CertificateBundle is a bundle of certificates that nodes trust.

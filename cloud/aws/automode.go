@@ -21,8 +21,9 @@ import (
 )
 
 // FromNodeClass returns the EC2NodeClass that represents a NodeClass of EKS Auto Mode: the same role, subnets,
-// security groups and tags; Bottlerocket; the ephemeral storage as Bottlerocket's data volume. Its kind remains
-// NodeClass, which identifies it wherever else Auto Mode differs. The result shares nothing with the object.
+// security groups, capacity reservations and tags; Bottlerocket; the ephemeral storage as Bottlerocket's data volume.
+// Its kind remains NodeClass, which identifies it wherever else Auto Mode differs. The result shares nothing with the
+// object.
 func FromNodeClass(n *eksv1.NodeClass) *ec2v1.EC2NodeClass {
 	n = n.DeepCopy()
 	class := &ec2v1.EC2NodeClass{
@@ -41,6 +42,14 @@ func FromNodeClass(n *eksv1.NodeClass) *ec2v1.EC2NodeClass {
 		class.Spec.SecurityGroupSelectorTerms = append(class.Spec.SecurityGroupSelectorTerms,
 			ec2v1.SecurityGroupSelectorTerm{Tags: t.Tags, ID: t.ID, Name: t.Name})
 	}
+	for _, t := range n.Spec.CapacityReservationSelectorTerms {
+		class.Spec.CapacityReservationSelectorTerms = append(class.Spec.CapacityReservationSelectorTerms,
+			ec2v1.CapacityReservationSelectorTerm{ID: t.ID, OwnerID: t.Owner, Tags: t.Tags})
+	}
+	if group := n.Spec.PlacementGroupSelector; group != nil {
+		class.Spec.PlacementGroupSelector = &ec2v1.PlacementGroupSelector{Name: group.Name, ID: group.ID}
+	}
+	setPodNetwork(class, &n.Spec)
 	class.Spec.BlockDeviceMappings = autoDisks(n.Spec.EphemeralStorage)
 	network := n.Spec.AdvancedNetworking
 	if network == nil {
@@ -50,19 +59,40 @@ func FromNodeClass(n *eksv1.NodeClass) *ec2v1.EC2NodeClass {
 	if network.IPv4PrefixSize != "32" { // see autoPods
 		class.Spec.Kubelet = &ec2v1.KubeletConfiguration{MaxPods: awssdk.Int32(catalog.AutoModeMaxPods)}
 	}
-	if text := autoSettings(network, n.Spec.CertificateBundles); text != "" {
+	security := n.Spec.AdvancedSecurity
+	if security == nil {
+		security = &eksv1.AdvancedSecurity{}
+	}
+	if security.FIPS {
+		class.Spec.AMISelectorTerms[0].Alias, class.Spec.AMIFamily = fipsAlias, awssdk.String(ec2v1.AMIFamilyBottlerocket)
+	}
+	if text := autoSettings(network, security, n.Spec.CertificateBundles); text != "" {
 		class.Spec.UserData = &text
 	}
 	return class
 }
 
-// roleName returns the name of a role that may be given by its ARN, as arn:aws:iam::111122223333:role/path/NAME.
-func roleName(role string) string {
-	if strings.HasPrefix(role, "arn:") {
-		return role[strings.LastIndex(role, "/")+1:]
-	}
-	return role
+// fipsAlias names Bottlerocket's newest image with FIPS-validated modules. Karpenter has no such alias: only a class
+// that represents a NodeClass may have it.
+const fipsAlias = "bottlerocket-fips@latest"
+
+// isFIPS reports whether a class represents a NodeClass whose nodes boot FIPS images.
+func isFIPS(class *ec2v1.EC2NodeClass) bool {
+	terms := class.Spec.AMISelectorTerms
+	return isAuto(class) && len(terms) == 1 && terms[0].Alias == fipsAlias
 }
+
+// hasFIPS reports whether EKS Auto Mode has FIPS images in a region: in those of US East, US West, GovCloud (US) and
+// Canada (Amazon EKS user guide, "Configure advanced security settings for nodes").
+func hasFIPS(region string) bool {
+	return slices.ContainsFunc([]string{"us-east-", "us-west-", "us-gov-", "ca-"}, func(prefix string) bool {
+		return strings.HasPrefix(region, prefix)
+	})
+}
+
+// roleName returns the name of a role that may be given with its path or by its ARN, as
+// arn:aws:iam::111122223333:role/path/NAME: IAM's calls take the name alone.
+func roleName(role string) string { return role[strings.LastIndex(role, "/")+1:] }
 
 // autoDisks returns Bottlerocket's two volumes. The defaults are those of the CRD, for objects that were written
 // before it had them.
@@ -82,9 +112,11 @@ func autoDisks(s *eksv1.EphemeralStorage) []*ec2v1.BlockDeviceMapping {
 	return disks
 }
 
-// autoSettings returns Bottlerocket's settings for a proxy and for certificates (bottlerocket.dev, "settings.network"
-// and "settings.pki"); "" if there are none.
-func autoSettings(network *eksv1.AdvancedNetworking, bundles []eksv1.CertificateBundle) string {
+// autoSettings returns Bottlerocket's settings for a proxy, the kernel's lockdown and certificates (bottlerocket.dev,
+// "settings.network", "settings.kernel" and "settings.pki"); "" if there are none.
+func autoSettings(network *eksv1.AdvancedNetworking, security *eksv1.AdvancedSecurity,
+	bundles []eksv1.CertificateBundle,
+) string {
 	var out strings.Builder
 	if network.HTTPSProxy != "" {
 		fmt.Fprintf(&out, "[settings.network]\nhttps-proxy = %q\n", network.HTTPSProxy)
@@ -95,6 +127,9 @@ func autoSettings(network *eksv1.AdvancedNetworking, bundles []eksv1.Certificate
 			}
 			fmt.Fprintf(&out, "no-proxy = [%s]\n", strings.Join(quoted, ", "))
 		}
+	}
+	if mode := strings.ToLower(security.KernelLockdown); mode != "" {
+		fmt.Fprintf(&out, "\n[settings.kernel]\nlockdown = %q\n", mode)
 	}
 	for _, b := range bundles {
 		data := base64.StdEncoding.EncodeToString(b.Data)
@@ -108,10 +143,10 @@ func isAuto(class *ec2v1.EC2NodeClass) bool {
 	return class.Kind == eksv1.Kind && strings.HasPrefix(class.APIVersion, eksv1.GroupVersion.Group+"/")
 }
 
-// autoPods returns the maximum number of pods on an Auto Mode node: as many as its interfaces have addresses for, up
-// to 110.
-func autoPods(t *catalog.Type, prefixes bool) int64 {
-	return min(catalog.MaxPods(t, 0, prefixes), catalog.AutoModeMaxPods)
+// autoPods returns the maximum number of pods on an Auto Mode node: as many as its interfaces, except reservedENIs,
+// have addresses for, up to 110.
+func autoPods(t *catalog.Type, reservedENIs int, prefixes bool) int64 {
+	return min(catalog.MaxPods(t, reservedENIs, prefixes), catalog.AutoModeMaxPods)
 }
 
 // autoKeys returns typeKeys by their names in Auto Mode.

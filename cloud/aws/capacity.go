@@ -31,11 +31,13 @@ func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 		InstanceStoreRAID0: !windows && class.Spec.InstanceStorePolicy != nil &&
 			*class.Spec.InstanceStorePolicy == ec2v1.InstanceStorePolicyRAID0,
 	}
-	for _, i := range s.interfaces {
-		if i.NetworkCardIndex == 0 && i.InterfaceType == ec2v1.InterfaceTypeEFAOnly {
-			s.kubelet.EFAOnlyENIs++
+	if s.auto { // ENIConfigs are not for it
+		s.kubelet.ReservedENIs = 0
+		if podNetworkOf(class) != nil {
+			s.kubelet.ReservedENIs = 1
 		}
 	}
+	s.kubelet.EFAOnlyENIs = efaOnlyENIs(class)
 	k := class.Spec.Kubelet
 	if k == nil {
 		return s
@@ -51,6 +53,17 @@ func (a *account) sizingOf(class *ec2v1.EC2NodeClass) sizing {
 	s.kubelet.EvictionHardMemory = evictionHard(k.EvictionHard, "memory.available")
 	s.kubelet.EvictionHardStorage = evictionHard(k.EvictionHard, "nodefs.available")
 	return s
+}
+
+// efaOnlyENIs returns how many interfaces of the first network card have no addresses for pods.
+func efaOnlyENIs(class *ec2v1.EC2NodeClass) int {
+	n := 0
+	for _, i := range class.Spec.NetworkInterfaces {
+		if i.NetworkCardIndex == 0 && i.InterfaceType == ec2v1.InterfaceTypeEFAOnly {
+			n++
+		}
+	}
+	return n
 }
 
 // reserved returns the amounts that a class reserves. It ignores resources that the scheduler does not count, such as
@@ -84,7 +97,7 @@ func evictionHard(signals map[string]string, name string) *catalog.Threshold {
 func (s sizing) resources(t *ec2types.InstanceTypeInfo) (capacity, allocatable model.Resources) {
 	x := typeOf(t)
 	if s.auto {
-		pods := autoPods(&x, s.kubelet.MaxPods != nil)
+		pods := autoPods(&x, s.kubelet.ReservedENIs, s.kubelet.MaxPods != nil)
 		s.kubelet.MaxPods = &pods
 	}
 	n := catalog.NodeOf(&x, s.kubelet)

@@ -25,10 +25,12 @@ type classCatalog struct {
 	types       []model.InstanceType
 	index       map[string]int // type name → index into types
 	labels      map[string]map[string]string
-	typeKeys    map[string]bool   // labels that types determine, even if only some types have them
-	images      map[string]int    // type name → index into the class's images
-	zoneIDs     map[string]string // zone → zone id
-	placement   placementGroup    // of all instances
+	typeKeys    map[string]bool        // labels that types determine, even if only some types have them
+	images      map[string]int         // type name → index into the class's images
+	zoneIDs     map[string]string      // zone → zone id
+	side        map[string]model.Price // what a node costs in addition to its instance, by zone
+	placement   placementGroup         // of all instances
+	tenancies   bool                   // a launch chooses the tenancy; otherwise it is in labels
 }
 
 // Catalog returns the instance types that a class allows, by name.
@@ -114,7 +116,7 @@ func fingerprint(class *ec2v1.EC2NodeClass, public map[string]bool) string {
 	text, err := json.Marshal([]any{
 		class.Spec.Kubelet, class.Spec.BlockDeviceMappings, class.Spec.InstanceStorePolicy, class.Spec.NetworkInterfaces,
 		class.AMIFamily(), groupCapacity(class), class.Status.Subnets, class.Status.AMIs,
-		class.Spec.AssociatePublicIPAddress, public,
+		class.Spec.AssociatePublicIPAddress, public, reservedZones(class), podNetworkOf(class) != nil,
 	})
 	if err != nil { // these types always have a JSON form
 		return ""
@@ -132,12 +134,13 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 		labels: make(map[string]map[string]string, len(g.types)), images: make(map[string]int, len(g.types)),
 		typeKeys: maps.Clone(typeKeys), zoneIDs: map[string]string{}, placement: placed,
 	}
-	if placed.partitions > 0 { // the launch chooses the partition
-		delete(c.typeKeys, ec2v1.LabelPlacementGroupPartition)
-	}
 	auto, group := isAuto(class), NodeGroupOf(class)
+	c.tenancies = !auto && group == nil
 	if auto {
 		c.typeKeys = autoKeys()
+	}
+	if placed.partitions > 0 { // the launch chooses the partition
+		delete(c.typeKeys, ec2v1.LabelPlacementGroupPartition)
 	}
 	var zones []string
 	for _, s := range class.Status.Subnets {
@@ -146,12 +149,13 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 	}
 	slices.Sort(zones)
 	zones = slices.Compact(zones)
-	sizes, images, side := a.sizingOf(class), imageRequirements(class), sidePrices(class, a.o.AWS.Region, public)
+	sizes, images, reserved := a.sizingOf(class), imageRequirements(class), reservedZones(class)
+	c.side = sidePrices(class, a.o.AWS.Region, public)
 	for i := range g.types {
 		t := &g.types[i]
 		name := string(t.InstanceType)
-		offerings := offeredAs(group, g.offerings(a.o.AWS.Region, t, zones, side))
-		if len(offerings) == 0 || arch(t) == "" || auto && !autoSupports(t) || !placed.takes(t) {
+		offerings := offeredAs(group, g.offerings(a.o.AWS.Region, t, zones, c.side))
+		if len(offerings)+len(reserved[name]) == 0 || arch(t) == "" || auto && !autoSupports(t) || !placed.takes(t) {
 			continue
 		}
 		labels := a.nodeLabels(t, class.AMIFamily())
@@ -159,18 +163,16 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 			continue
 		}
 		maps.Copy(labels, placed.labels(0))
-		rs := typeRequirements(labels, offerings, c.zoneIDs)
+		rs := typeRequirements(labels, offerings, reserved[name], c.zoneIDs)
 		image := slices.IndexFunc(images, func(want model.Requirements) bool { return rs.Conflict(want, nil) == "" })
 		if image < 0 {
 			continue
 		}
 		if auto { // image requirements use Karpenter's labels
 			labels = autoLabels(labels)
-			rs = typeRequirements(labels, offerings, c.zoneIDs)
+			rs = typeRequirements(labels, offerings, reserved[name], c.zoneIDs)
 		}
-		for key := range labels {
-			c.typeKeys[key] = true
-		}
+		rs = c.noteLabels(labels, rs)
 		capacity, allocatable := sizes.resources(t)
 		c.index[name], c.labels[name], c.images[name] = len(c.types), labels, image
 		c.types = append(c.types, model.InstanceType{
@@ -184,16 +186,25 @@ func (a *account) assemble(class *ec2v1.EC2NodeClass, g *offers, public map[stri
 	return c
 }
 
+// noteLabels notes which labels types determine. It returns the requirements of a type: those of its labels, and both
+// tenancies if the launch chooses.
+func (c *classCatalog) noteLabels(labels map[string]string, rs model.Requirements) model.Requirements {
+	for key := range labels {
+		c.typeKeys[key] = true
+	}
+	if c.tenancies {
+		rs = eitherTenancy(rs, labels)
+	}
+	return rs
+}
+
 // offerings returns the zones and capacity types of a type, by zone, then capacity type. Spot without a known price
 // gets the on-demand price. side is what a node costs in addition to its instance, by zone.
 func (g *offers) offerings(region string, t *ec2types.InstanceTypeInfo, zones []string,
 	side map[string]model.Price,
 ) []model.Offering {
 	name := string(t.InstanceType)
-	price, priced := g.onDemand[name]
-	if !priced {
-		price, priced = staticPrice(region, name)
-	}
+	price, priced := g.onDemandPrice(region, name)
 	onDemand := priced && supports(t, ec2types.UsageClassTypeOnDemand)
 	spot := supports(t, ec2types.UsageClassTypeSpot)
 	var out []model.Offering

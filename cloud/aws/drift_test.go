@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // launchedWith returns what a claim records about its instance, with the hash that its class had at launch.
@@ -55,6 +56,45 @@ func TestAnInstanceDriftsWhenItsClassAsksForOtherThings(t *testing.T) {
 				t.Errorf("drifted: %q, %v; want %q", got, err, c.want)
 			}
 		})
+	}
+}
+
+// aheadClock runs with the machine's clock, but ahead of it.
+type aheadClock struct {
+	clock.Real
+	ahead time.Duration
+}
+
+func (c *aheadClock) Now() time.Time { return c.Real.Now().Add(c.ahead) }
+
+// After an upgrade of the control plane, aliases name the images of its new version. The version is read again every
+// five minutes; if that fails, the last one counts.
+func TestAnUpgradeOfTheClusterIsADrift(t *testing.T) {
+	clk := &aheadClock{}
+	a, p, class := stage(t, func(o *Options) { o.Clock = clk })
+	a.parameters = map[string]string{
+		"/aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard/recommended/image_id": "ami-old",
+	}
+	version, failure := "1.37", error(nil)
+	p.FollowVersion(func() (string, error) { return version, failure })
+	m := mustLaunch(t, p, requestFor("c", model.OneOf(model.LabelInstanceType, "m5.large"))).Instance
+	for _, step := range []struct {
+		after   time.Duration
+		failure error
+		want    string
+	}{
+		{0, nil, ""},
+		{4 * time.Minute, nil, ""},
+		{time.Minute, errors.New("connection refused"), ""},
+		{time.Minute, nil, "AMIDrift"},
+		{5 * time.Minute, errors.New("connection refused"), "AMIDrift"},
+	} {
+		clk.ahead += step.after
+		failure = step.failure
+		resolve(t, p, class)
+		if got, err := p.Drifted(t.Context(), launchedWith(m, "", "")); err != nil || got != step.want {
+			t.Errorf("after %v more: %q, %v; want %q", step.after, got, err, step.want)
+		}
 	}
 }
 

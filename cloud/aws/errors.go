@@ -120,13 +120,19 @@ func wrapLaunch(act, action string, err error) error {
 		return wrap(act, action, err)
 	}
 	c := code(err)
-	if api, ok := errors.AsType[smithy.APIError](err); ok { // without the SDK's own words, which differ with each request
-		err = &fleetFault{api.ErrorCode(), api.ErrorMessage()}
-	}
+	err = steady(err)
 	if c == "" || throttleCodes[c] || authCodes[c] || serverCodes[c] || remedyForTime(err) != "" {
 		return wrap(act, action, err)
 	}
 	return fmt.Errorf("%s: %w: %w", act, cloud.ErrRefused, err)
+}
+
+// steady returns an error of AWS without the SDK's own words, which differ with each request, and others as they are.
+func steady(err error) error {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
+		return &fleetFault{api.ErrorCode(), api.ErrorMessage()}
+	}
+	return err
 }
 
 // fleetFault is an error in an answer of CreateFleet, or the part of an SDK error that AWS sent.

@@ -14,6 +14,8 @@ import (
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
@@ -49,6 +51,10 @@ type fakeAccount struct {
 	stuck     string // receipt of a message that cannot be deleted
 	reserved  []*ec2types.CapacityReservation
 	unstarted []ec2types.CreateFleetError // the errors of the next fleet, which starts nothing
+	cluster   *ekstypes.Cluster           // nil = EKS does not know it
+	blockOnly string                      // a type that EC2 sells only as capacity blocks
+	// parameters of SSM by name, besides those of AL2023's images for any version
+	parameters map[string]string
 }
 
 type fleetRecord struct {
@@ -113,7 +119,13 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 	}
 	switch in := in.(type) {
 	case *ec2.DescribeInstanceTypesInput:
-		return &ec2.DescribeInstanceTypesOutput{InstanceTypes: typeList()}, nil
+		types := typeList()
+		for i := range types {
+			if string(types[i].InstanceType) == a.blockOnly {
+				types[i].SupportedUsageClasses = []ec2types.UsageClassType{ec2types.UsageClassTypeCapacityBlock}
+			}
+		}
+		return &ec2.DescribeInstanceTypesOutput{InstanceTypes: types}, nil
 	case *ec2.DescribeInstanceTypeOfferingsInput:
 		return offeringList(), nil
 	case *ec2.DescribeSpotPriceHistoryInput:
@@ -135,10 +147,14 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 			})}, nil
 	case *ec2.DescribeImagesInput:
 		return &ec2.DescribeImagesOutput{Images: slices.DeleteFunc(imageList(), func(i ec2types.Image) bool {
-			return !matchAll(in.Filters, map[string]string{"image-id": *i.ImageId, "name": *i.Name, "state": "available"},
-				i.Tags)
+			other := len(in.Owners) > 0 && i.OwnerId != nil && !slices.Contains(in.Owners, *i.OwnerId)
+			fields := map[string]string{"image-id": *i.ImageId, "name": *i.Name, "state": "available"}
+			return other || !matchAll(in.Filters, fields, i.Tags)
 		})}, nil
 	case *ssm.GetParameterInput:
+		if id := a.parameters[*in.Name]; id != "" {
+			return &ssm.GetParameterOutput{Parameter: &ssmtypes.Parameter{Value: &id}}, nil
+		}
 		for part, id := range map[string]string{
 			"/x86_64/standard/": "ami-x86", "/arm64/standard/": "ami-arm",
 			"/x86_64/nvidia/": "ami-gpu",
@@ -183,6 +199,11 @@ func (a *fakeAccount) answer(ctx context.Context, in any) (any, error) {
 func (a *fakeAccount) answerOthers(in any) (any, error) {
 	missing := &iamtypes.NoSuchEntityException{}
 	switch in := in.(type) {
+	case *eks.DescribeClusterInput:
+		if a.cluster == nil {
+			return nil, &ekstypes.ResourceNotFoundException{Message: awssdk.String("No cluster found for name: " + *in.Name)}
+		}
+		return &eks.DescribeClusterOutput{Cluster: a.cluster}, nil
 	case *iam.GetInstanceProfileInput:
 		if p := a.profiles[*in.InstanceProfileName]; p != nil {
 			return &iam.GetInstanceProfileOutput{InstanceProfile: p}, nil
@@ -487,9 +508,12 @@ func imageList() []ec2types.Image {
 	image := func(id, created string, arch ec2types.ArchitectureValues) ec2types.Image {
 		return ec2types.Image{ImageId: &id, Name: awssdk.String("image " + id), Architecture: arch, CreationDate: &created}
 	}
+	shared := image("ami-shared", "2026-01-01T00:00:00.000Z", "x86_64") // by another account
+	shared.OwnerId, shared.Tags = awssdk.String("210987654321"), discovery()
 	return []ec2types.Image{
 		image("ami-x86", "2026-01-01T00:00:00.000Z", "x86_64"), image("ami-arm", "2026-01-01T00:00:00.000Z", "arm64"),
 		image("ami-gpu", "2026-01-01T00:00:00.000Z", "x86_64"), image("ami-old", "2020-01-01T00:00:00.000Z", "x86_64"),
+		shared,
 	}
 }
 

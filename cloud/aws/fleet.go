@@ -78,9 +78,11 @@ func (l *launch) templateKey(o choice) templateKey {
 	t := &l.catalog.types[l.catalog.index[o.Type]]
 	key := templateKey{
 		image: l.catalog.images[o.Type], from: o.from, placement: l.catalog.placement, partition: l.partition,
+		dedicated: l.dedicated,
 	}
-	if l.p.reservedENIs() > 0 || isAuto(l.class) {
-		// The image does not account for reserved interfaces or Auto Mode's limit, and would accept too many pods.
+	if l.p.reservedENIs() > 0 || isAuto(l.class) || efaOnlyENIs(l.class) > 0 {
+		// The image does not account for interfaces that pods cannot use, nor for Auto Mode's limit, and would accept too
+		// many pods.
 		key.maxPods = int32(t.Capacity[model.Pods])
 	}
 	if l.req.Requests[model.EFA] > 0 {
@@ -138,6 +140,9 @@ func (l *launch) started(i ec2types.CreateFleetInstance, first choice, groups []
 		Launched: l.p.now(), Claim: l.req.Claim, Pool: l.req.Pool, Class: cloudName(l.class),
 	}
 	m.Labels = l.catalog.placement.labels(l.partition)
+	if l.dedicated {
+		m.Labels[ec2v1.LabelInstanceTenancy] = dedicatedTenancy
+	}
 	if r := first.from; r.id != "" {
 		maps.Copy(m.Labels, reservationLabels(r.id, r.kind, r.interruptible))
 		l.p.reservations.take(r.id)
@@ -175,6 +180,9 @@ func (c *classCatalog) describe(m cloud.Instance) cloud.Instance {
 		if value, ok := m.Labels[key]; ok {
 			labels[key] = value
 		}
+	}
+	if c.tenancies {
+		labels[ec2v1.LabelInstanceTenancy] = cmp.Or(m.Labels[ec2v1.LabelInstanceTenancy], defaultTenancy)
 	}
 	m.Labels = labels
 	if id := c.zoneIDs[m.Zone]; id != "" {

@@ -66,20 +66,10 @@ func aliasPaths(family, version, kubernetes string) []aliasPath {
 	if year := windowsYear(family); year != "" {
 		return []aliasPath{{catalog.WindowsImage(year, ec2v1.WindowsCore, kubernetes), []variant{variant(family)}}}
 	}
-	var out []aliasPath
 	if family == ec2v1.AMIFamilyBottlerocket {
-		version = strings.TrimPrefix(version, "v")
-		for _, arch := range []string{"x86_64", "arm64"} {
-			plain := []variant{standard}
-			if arch == "x86_64" {
-				plain = append(plain, neuron)
-			}
-			base := "/aws/service/bottlerocket/aws-k8s-" + kubernetes
-			out = append(out, aliasPath{fmt.Sprintf("%s/%s/%s/image_id", base, arch, version), plain},
-				aliasPath{fmt.Sprintf("%s-nvidia/%s/%s/image_id", base, arch, version), []variant{nvidia}})
-		}
-		return out
+		return bottlerocketPaths(strings.TrimPrefix(version, "v"), kubernetes, "")
 	}
+	var out []aliasPath
 	for _, arch := range []string{"x86_64", "arm64"} {
 		for _, v := range []variant{standard, nvidia, neuron} {
 			if v == neuron && arch == "arm64" {
@@ -97,16 +87,64 @@ func aliasPaths(family, version, kubernetes string) []aliasPath {
 	return out
 }
 
+// bottlerocketPaths returns the parameters of a version of Bottlerocket; those of its FIPS variants end in -fips
+// (bottlerocket.dev, "FIPS modules").
+func bottlerocketPaths(version, kubernetes, suffix string) []aliasPath {
+	var out []aliasPath
+	for _, arch := range []string{"x86_64", "arm64"} {
+		plain := []variant{standard}
+		if arch == "x86_64" {
+			plain = append(plain, neuron)
+		}
+		base := "/aws/service/bottlerocket/aws-k8s-" + kubernetes
+		out = append(out, aliasPath{fmt.Sprintf("%s%s/%s/%s/image_id", base, suffix, arch, version), plain},
+			aliasPath{fmt.Sprintf("%s-nvidia%s/%s/%s/image_id", base, suffix, arch, version), []variant{nvidia}})
+	}
+	return out
+}
+
 // imageResolver finds the images of classes.
 type imageResolver struct {
 	*account
 
-	mu         sync.Mutex
-	parameters map[string]cached[string] // of SSM, by name
+	mu          sync.Mutex
+	parameters  map[string]cached[string] // of SSM, by name
+	version     cached[string]            // of Kubernetes
+	readVersion func() (string, error)    // nil = the version does not change
 }
 
 func newImageResolver(a *account) *imageResolver {
-	return &imageResolver{account: a, parameters: map[string]cached[string]{}}
+	return &imageResolver{
+		account: a, parameters: map[string]cached[string]{}, version: cached[string]{value: a.o.KubernetesVersion},
+	}
+}
+
+// FollowVersion makes the images of aliases those of the version of Kubernetes that read returns, which is called at
+// most every versionAge. If it fails, the last version counts.
+func (p *Provider) FollowVersion(read func() (string, error)) {
+	p.images.mu.Lock()
+	defer p.images.mu.Unlock()
+	p.images.readVersion, p.images.version.at = read, p.now()
+}
+
+// kubernetes returns the version of Kubernetes, as major.minor.
+func (s *imageResolver) kubernetes() string {
+	s.mu.Lock()
+	version, read := s.version, s.readVersion
+	s.mu.Unlock()
+	if read == nil || s.now().Sub(version.at) < versionAge {
+		return version.value
+	}
+	value, err := read()
+	if err != nil {
+		s.log.Warn("the version of the API server cannot be read; images are those of the last one", "version",
+			version.value, "error", err)
+		return version.value
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = cached[string]{value, s.now()}
+	return value
 }
 
 func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
@@ -115,15 +153,25 @@ func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) 
 		class.Status.AMIs = nil
 		return unready(condition, "AMISelectorInvalid", "%s", strings.Join(problems, "; ")), nil
 	}
+	if isFIPS(class) && !hasFIPS(s.o.AWS.Region) {
+		class.Status.AMIs = nil
+		return unready(condition, "FIPSNotAvailable", "spec.advancedSecurity.fips: EKS Auto Mode has FIPS images in the "+
+			"regions of US East, US West, GovCloud (US) and Canada, not in %s; remove fips", s.o.AWS.Region), nil
+	}
 	var found []image
+	kubernetes := s.kubernetes()
 	for i, term := range class.Spec.AMISelectorTerms {
-		images, err := s.termImages(ctx, term)
+		images, err := s.termImages(ctx, term, kubernetes)
 		if err != nil {
 			return verdict{}, err
 		}
 		if len(images) == 0 && term.Alias != "" {
 			class.Status.AMIs = nil
-			return unready(condition, "AMINotFound", "spec.amiSelectorTerms[%d].alias: %s", i, s.noImage(term.Alias)), nil
+			text := fmt.Sprintf("spec.amiSelectorTerms[%d].alias: %s", i, s.noImage(term.Alias, kubernetes))
+			if isAuto(class) { // it has no such field
+				text = fmt.Sprintf("no image %s for Kubernetes %s in region %s", term.Alias, kubernetes, s.o.AWS.Region)
+			}
+			return unready(condition, "AMINotFound", "%s", text), nil
 		}
 		found = append(found, images...)
 	}
@@ -137,20 +185,19 @@ func (s *imageResolver) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) 
 }
 
 // noImage explains why an alias has no image, and what to write instead.
-func (s *imageResolver) noImage(alias string) string {
+func (s *imageResolver) noImage(alias, kubernetes string) string {
 	var major, minor int
-	_, _ = fmt.Sscanf(s.o.KubernetesVersion, "%d.%d", &major, &minor)
+	_, _ = fmt.Sscanf(kubernetes, "%d.%d", &major, &minor)
 	if strings.HasPrefix(alias, "windows2025@") && major == 1 && minor < firstWindows2025 {
 		return fmt.Sprintf("Windows Server 2025 requires EKS version 1.%d or higher, current version: %s; "+
-			"use windows2022@latest", firstWindows2025, s.o.KubernetesVersion)
+			"use windows2022@latest", firstWindows2025, kubernetes)
 	}
 	family, _, _ := strings.Cut(alias, "@")
 	other := "use al2023@latest or a version that exists"
 	if strings.HasPrefix(family, "windows") {
 		other = "use another version of Windows Server, or name an image by its id"
 	}
-	return fmt.Sprintf("no image for %q and Kubernetes %s in region %s; %s", alias, s.o.KubernetesVersion, s.o.AWS.Region,
-		other)
+	return fmt.Sprintf("no image for %q and Kubernetes %s in region %s; %s", alias, kubernetes, s.o.AWS.Region, other)
 }
 
 // firstWindows2025 is the first minor version of Kubernetes for which EKS has images of Windows Server 2025.
@@ -162,19 +209,22 @@ type image struct {
 	created string // RFC 3339
 }
 
-// termImages finds the images of one selector term.
-func (s *imageResolver) termImages(ctx context.Context, term ec2v1.AMISelectorTerm) ([]image, error) {
+// termImages finds the images of one selector term, those of aliases for a version of Kubernetes.
+func (s *imageResolver) termImages(ctx context.Context, term ec2v1.AMISelectorTerm, kubernetes string,
+) ([]image, error) {
 	in := &ec2.DescribeImagesInput{IncludeDeprecated: awssdk.Bool(true), MaxResults: awssdk.Int32(1000)}
 	variants := map[string][]variant{}
 	switch {
 	case term.Alias != "" || term.SSMParameter != "":
 		paths := []aliasPath{{name: term.SSMParameter}}
-		if term.Alias != "" {
+		if term.Alias == fipsAlias {
+			paths = bottlerocketPaths(ec2v1.AliasVersionLatest, kubernetes, "-fips")
+		} else if term.Alias != "" {
 			family, version, err := parseAlias(term.Alias)
 			if err != nil {
 				return nil, err
 			}
-			paths = aliasPaths(family, version, s.o.KubernetesVersion)
+			paths = aliasPaths(family, version, kubernetes)
 		}
 		for _, path := range paths {
 			id, err := s.parameter(ctx, path.name)
@@ -195,8 +245,9 @@ func (s *imageResolver) termImages(ctx context.Context, term ec2v1.AMISelectorTe
 		in.Filters = append(in.Filters, tagFilters(term.Tags)...)
 		if term.Name != "" {
 			in.Filters = append(in.Filters, filter("name", term.Name))
+			// Anyone can share an image of that name. Tags of an image are visible only to the account that created them.
+			in.Owners = []string{"self", "amazon"}
 		}
-		in.Owners = []string{"self", "amazon"}
 		if term.Owner != "" {
 			in.Owners = []string{term.Owner}
 		}

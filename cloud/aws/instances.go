@@ -171,6 +171,9 @@ func instanceOf(i ec2types.Instance) cloud.Instance {
 	if i.Placement != nil {
 		m.Zone = awssdk.ToString(i.Placement.AvailabilityZone)
 		placed = placementLabels(i.Placement)
+		if i.Placement.Tenancy == ec2types.TenancyDedicated {
+			placed[ec2v1.LabelInstanceTenancy] = dedicatedTenancy
+		}
 	}
 	if i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot || i.SpotInstanceRequestId != nil {
 		m.CapacityType = model.Spot

@@ -3,6 +3,7 @@ package aws
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,18 +135,22 @@ func networkMbps(t *ec2types.InstanceTypeInfo) int64 {
 	return int64(math.Round(sum * 1000))
 }
 
-// typeRequirements returns the labels as requirements, plus the zones and capacity types of the offerings.
-func typeRequirements(labels map[string]string, offerings []model.Offering,
+// typeRequirements returns the labels as requirements, plus the zones and capacity types of the offerings, and the
+// zones of reservations.
+func typeRequirements(labels map[string]string, offerings []model.Offering, reserved []string,
 	zoneIDs map[string]string,
 ) model.Requirements {
 	rs := make([]model.Requirement, 0, len(labels)+3)
 	for k, v := range labels {
 		rs = append(rs, model.Requirement{Key: k, Values: []string{v}})
 	}
-	var zones, ids, kinds []string
+	zones := slices.Clone(reserved)
+	var ids, kinds []string
 	for _, o := range offerings {
 		zones, kinds = append(zones, o.Zone), append(kinds, o.CapacityType)
-		if id := zoneIDs[o.Zone]; id != "" {
+	}
+	for _, zone := range zones {
+		if id := zoneIDs[zone]; id != "" {
 			ids = append(ids, id)
 		}
 	}
@@ -193,10 +198,4 @@ func branchInterfaces(instanceType string) int {
 		return 0
 	}
 	return t.BranchENIs
-}
-
-// staticPrice returns the on-demand price of the built-in catalogue, for use when the price list cannot be read.
-func staticPrice(region, instanceType string) (model.Price, bool) {
-	p, ok := catalog.Of(region).OnDemand(instanceType)
-	return model.Price(p), ok && p > 0
 }

@@ -40,6 +40,10 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 	if err != nil {
 		return cloud.LaunchResult{}, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
 	}
+	if p.lacksServiceCIDR(class) {
+		return cloud.LaunchResult{}, fmt.Errorf("launch for claim %s: %s: the range of the cluster's Services is not "+
+			"known: %w", req.Claim, title(class), cloud.ErrClassNotReady)
+	}
 	catalog, err := p.catalogs.of(ctx, class)
 	if err != nil {
 		return cloud.LaunchResult{}, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
@@ -69,9 +73,12 @@ func (p *Provider) Launch(ctx context.Context, req cloud.LaunchRequest) (_ cloud
 		l.choices = p.zonalShifts.without(catalog.choices(&req))
 		l.reserved = p.zonalShifts.without(p.reservedChoices(class, catalog, &req))
 	}
+	if l.dedicated = catalog.tenancies && dedicated(req.Requirements); l.dedicated {
+		l.reserved = nil // a reservation of default tenancy takes no dedicated instance
+	}
 	instance, err := l.run(ctx)
 	result := cloud.LaunchResult{
-		Instance: instance, Exhausted: sortedKeysOf(l.exhausted), OfClass: catalog.placement.id != "",
+		Instance: instance, Exhausted: sortedKeysOf(l.exhausted), OfClass: catalog.placement.id != "" || l.dedicated,
 	}
 	if err != nil {
 		return result, fmt.Errorf("launch for claim %s: %w", req.Claim, err)
@@ -95,6 +102,7 @@ type launch struct {
 	full      map[string]bool            // subnets without free addresses
 	recreated bool                       // launch templates were recreated
 	partition int32                      // of the placement group; 0 = none
+	dedicated bool                       // tenancy
 }
 
 // errNothingLaunched means that a call started nothing; other choices may succeed.

@@ -22,7 +22,7 @@ type offers struct {
 	generation int // changes when anything below does
 	types      []ec2types.InstanceTypeInfo
 	zones      map[string]map[string]bool // type → zones that have it
-	onDemand   map[string]model.Price     // by type; static prices fill the gaps
+	onDemand   map[string]model.Price     // by type; see onDemandPrice for the gaps
 	spot       map[spotKey]model.Price
 	at         map[section]time.Time
 }
@@ -112,6 +112,10 @@ wait:
 		return
 	}
 	m.newest = next
+	if region := m.o.AWS.Region; next.borrowed(region) {
+		m.log.Warn("on-demand prices of this region are not known; until they are, another region's are used", "region",
+			region, "prices", fallbackRegion)
+	}
 	if waiting > 0 {
 		go func() {
 			for range waiting {

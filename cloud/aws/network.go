@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -24,10 +25,32 @@ type networkResolver struct {
 }
 
 func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
-	const condition, field = ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms"
+	const condition = ec2v1.ConditionTypeSubnetsReady
+	found, err := r.subnets.selected(ctx, class.Spec.SubnetSelectorTerms)
+	if err != nil {
+		return verdict{}, err
+	}
+	class.Status.Subnets = found
+	field := "spec.subnetSelectorTerms"
+	if network := podNetworkOf(class); len(found) > 0 && network != nil {
+		field = "spec.podSubnetSelectorTerms"
+		if found, err = r.subnets.selected(ctx, network.Subnets); err != nil {
+			return verdict{}, err
+		}
+	}
+	if len(found) == 0 {
+		return unready(condition, "SubnetsNotFound",
+			"%s: no subnet in region %s matches; check the terms, or tag subnets accordingly", field, r.o.AWS.Region), nil
+	}
+	return ready(condition), nil
+}
+
+// selected reads the subnets that terms select. They are sorted by zone and ID, not by free addresses, which would
+// change a status all the time.
+func (b *subnetTracker) selected(ctx context.Context, terms []ec2v1.SubnetSelectorTerm) ([]ec2v1.Subnet, error) {
 	var filterSets [][]ec2types.Filter
 	var ids []string
-	for _, t := range class.Spec.SubnetSelectorTerms {
+	for _, t := range terms {
 		if t.ID != "" {
 			ids = append(ids, t.ID)
 		} else if len(t.Tags) > 0 {
@@ -39,9 +62,9 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 	}
 	found := map[string]ec2v1.Subnet{}
 	for _, filters := range filterSets {
-		subnets, err := r.subnets.describe(ctx, filters)
+		subnets, err := b.describe(ctx, filters)
 		if err != nil {
-			return verdict{}, err
+			return nil, err
 		}
 		for _, s := range subnets {
 			id := awssdk.ToString(s.SubnetId)
@@ -51,24 +74,15 @@ func (r *networkResolver) resolveSubnets(ctx context.Context, class *ec2v1.EC2No
 			}
 		}
 	}
-	// Sort by zone and ID, not by free addresses, which would change the status all the time.
-	class.Status.Subnets = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.Subnet) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b ec2v1.Subnet) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.ID, b.ID))
-	})
-	if len(found) == 0 {
-		return unready(condition, "SubnetsNotFound",
-			"%s: no subnet in region %s matches; check the terms, or tag subnets accordingly", field, r.o.AWS.Region), nil
-	}
-	return ready(condition), nil
+	}), nil
 }
 
+// describe reads the subnets that match filters, and how many addresses are free in them.
 func (b *subnetTracker) describe(ctx context.Context, filters []ec2types.Filter) ([]ec2types.Subnet, error) {
 	started := b.now()
-	pages := ec2.NewDescribeSubnetsPaginator(b.ec2,
-		&ec2.DescribeSubnetsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
-	var out []ec2types.Subnet
-	err := eachPage(ctx, pages, "describe subnets", "ec2:DescribeSubnets",
-		func(page *ec2.DescribeSubnetsOutput) { out = append(out, page.Subnets...) })
+	out, err := b.list(ctx, filters)
 	if err != nil {
 		return nil, err
 	}
@@ -77,13 +91,50 @@ func (b *subnetTracker) describe(ctx context.Context, filters []ec2types.Filter)
 		b.observe(id, int64(awssdk.ToInt32(s.AvailableIpAddressCount)), started)
 		b.learn(id, &s)
 	}
+	b.countUsable(ctx, out)
 	return out, nil
 }
 
+// list reads the subnets that match filters, and learns the names of their zones.
+func (b *subnetTracker) list(ctx context.Context, filters []ec2types.Filter) (out []ec2types.Subnet, err error) {
+	pages := ec2.NewDescribeSubnetsPaginator(b.ec2,
+		&ec2.DescribeSubnetsInput{Filters: filters, MaxResults: awssdk.Int32(500)})
+	err = eachPage(ctx, pages, "describe subnets", "ec2:DescribeSubnets",
+		func(page *ec2.DescribeSubnetsOutput) { out = append(out, page.Subnets...) })
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range out {
+		b.zones[awssdk.ToString(s.AvailabilityZoneId)] = awssdk.ToString(s.AvailabilityZone)
+	}
+	return out, err
+}
+
 func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
-	const condition, field = ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms"
+	const condition = ec2v1.ConditionTypeSecurityGroupsReady
+	found, err := r.securityGroups(ctx, class.Spec.SecurityGroupSelectorTerms)
+	if err != nil {
+		return verdict{}, err
+	}
+	class.Status.SecurityGroups = found
+	field := "spec.securityGroupSelectorTerms"
+	if network := podNetworkOf(class); len(found) > 0 && network != nil {
+		field = "spec.podSecurityGroupSelectorTerms"
+		if found, err = r.securityGroups(ctx, network.SecurityGroups); err != nil {
+			return verdict{}, err
+		}
+	}
+	if len(found) == 0 {
+		return unready(condition, "SecurityGroupsNotFound",
+			"%s: no security group in region %s matches; check the terms, or tag groups accordingly", field, r.o.AWS.Region), nil
+	}
+	return ready(condition), nil
+}
+
+// securityGroups reads the security groups that terms select, by ID.
+func (r *networkResolver) securityGroups(ctx context.Context, terms []ec2v1.SecurityGroupSelectorTerm,
+) ([]ec2v1.SecurityGroup, error) {
 	var filterSets [][]ec2types.Filter
-	for _, t := range class.Spec.SecurityGroupSelectorTerms {
+	for _, t := range terms {
 		switch {
 		case t.ID != "":
 			filterSets = append(filterSets, []ec2types.Filter{filter("group-id", t.ID)})
@@ -105,23 +156,21 @@ func (r *networkResolver) resolveSecurityGroups(ctx context.Context, class *ec2v
 				}
 			})
 		if err != nil {
-			return verdict{}, err
+			return nil, err
 		}
 	}
-	class.Status.SecurityGroups = slices.SortedFunc(maps.Values(found), func(a, b ec2v1.SecurityGroup) int {
+	return slices.SortedFunc(maps.Values(found), func(a, b ec2v1.SecurityGroup) int {
 		return cmp.Compare(a.ID, b.ID)
-	})
-	if len(found) == 0 {
-		return unready(condition, "SecurityGroupsNotFound",
-			"%s: no security group in region %s matches; check the terms, or tag groups accordingly", field, r.o.AWS.Region), nil
-	}
-	return ready(condition), nil
+	}), nil
 }
 
 // subnetTracker tracks how many addresses subnets have left: EC2's last number, less those that launches have taken
-// since. It also tracks which subnets give each new instance a public address.
+// since, and how many of these pods can get as prefixes. It also tracks which subnets give each new instance a public
+// address.
 type subnetTracker struct {
 	*account
+	prefixes atomic.Bool // pods get prefixes: see DelegatePrefixes
+	denied   sync.Once   // says that usable addresses cannot be counted
 
 	mu         sync.Mutex
 	known      map[string]*subnetState
@@ -131,6 +180,7 @@ type subnetTracker struct {
 
 type subnetState struct {
 	free   int64
+	usable int64  // of free, the most that nodes can use whose pods get prefixes
 	cidr   string // of IPv4
 	public bool   // mapPublicIpOnLaunch
 	at     time.Time
@@ -151,7 +201,7 @@ func (b *subnetTracker) zoneOf(ctx context.Context, id string) (string, error) {
 	if zone := b.seenZone(id); zone != "" {
 		return zone, nil
 	}
-	_, err := b.describe(ctx, []ec2types.Filter{filter("availability-zone-id", id)})
+	_, err := b.list(ctx, []ec2types.Filter{filter("availability-zone-id", id)})
 	return b.seenZone(id), err
 }
 
@@ -167,19 +217,18 @@ func (b *subnetTracker) observe(id string, free int64, started time.Time) {
 	defer b.mu.Unlock()
 	s := b.known[id]
 	if s == nil {
-		s = &subnetState{}
+		s = &subnetState{usable: math.MaxInt64}
 		b.known[id] = s
 	}
 	s.free, s.at = free, started
 	s.taken = slices.DeleteFunc(s.taken, func(t taking) bool { return t.at.Before(started) })
 }
 
-// learn records the range of a known subnet, whether it assigns public addresses, and the name of its zone.
+// learn records the range of a known subnet, and whether it assigns public addresses.
 func (b *subnetTracker) learn(id string, s *ec2types.Subnet) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.known[id].cidr, b.known[id].public = awssdk.ToString(s.CidrBlock), awssdk.ToBool(s.MapPublicIpOnLaunch)
-	b.zones[awssdk.ToString(s.AvailabilityZoneId)] = awssdk.ToString(s.AvailabilityZone)
 }
 
 // public returns the IDs of the subnets that are known to give each new instance a public address.
@@ -231,7 +280,9 @@ func (b *subnetTracker) observed(subnets []ec2v1.Subnet) []cloud.Subnet {
 		if k == nil {
 			return nil
 		}
-		out = append(out, cloud.Subnet{ID: s.ID, Zone: s.Zone, CIDR: k.cidr, Free: k.free, At: k.at})
+		out = append(out, cloud.Subnet{
+			ID: s.ID, Zone: s.Zone, CIDR: k.cidr, Free: k.free, Scattered: max(k.free-k.usable, 0), At: k.at,
+		})
 	}
 	slices.SortFunc(out, func(a, b cloud.Subnet) int { return cmp.Compare(a.ID, b.ID) })
 	return out
@@ -249,29 +300,39 @@ func (b *subnetTracker) take(id string, addresses int64) {
 	}
 }
 
-// best returns, for each zone, the subnet with the most addresses left, ties by ID; subnets in avoid come last. A
-// zone is kept even if its subnets seem full: the numbers are up to a minute old, and EC2 decides.
+// best returns, for each zone, the subnet with the most usable addresses left, of equal ones that with the most free,
+// then by ID; subnets in avoid come last. A zone is kept even if its subnets seem full: the numbers are up to a minute
+// old, and EC2 decides.
 func (b *subnetTracker) best(subnets []ec2v1.Subnet, avoid map[string]bool) map[string]ec2v1.Subnet {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	out, most := map[string]ec2v1.Subnet{}, map[string]int64{}
+	out, most := map[string]ec2v1.Subnet{}, map[string][2]int64{}
 	for _, s := range subnets {
-		left := int64(0)
-		if k := b.known[s.ID]; k != nil {
-			left = k.free
-			for _, t := range k.taken {
-				left -= t.addresses
-			}
-		}
+		left := b.left(s.ID)
 		if avoid[s.ID] {
-			left = math.MinInt64
+			left = [2]int64{math.MinInt64}
 		}
 		have, ok := out[s.Zone]
-		if !ok || left > most[s.Zone] || (left == most[s.Zone] && s.ID < have.ID) {
+		better := cmp.Or(cmp.Compare(left[0], most[s.Zone][0]), cmp.Compare(left[1], most[s.Zone][1]))
+		if !ok || better > 0 || better == 0 && s.ID < have.ID {
 			out[s.Zone], most[s.Zone] = s, left
 		}
 	}
 	return out
+}
+
+// left returns how many addresses of a subnet nodes whose pods get prefixes can use, not less than 0, and how many are
+// free, both less what launches have taken.
+func (b *subnetTracker) left(id string) [2]int64 {
+	k := b.known[id]
+	if k == nil {
+		return [2]int64{}
+	}
+	taken := int64(0)
+	for _, t := range k.taken {
+		taken += t.addresses
+	}
+	return [2]int64{max(min(k.free, k.usable)-taken, 0), k.free - taken}
 }
 
 // stale reports whether the numbers of some subnet are old and not being read; the caller must then read them.

@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	pricingtypes "github.com/aws/aws-sdk-go-v2/service/pricing/types"
 
+	"github.com/nodeless/nodeless/catalog"
 	"github.com/nodeless/nodeless/engine/model"
 )
 
@@ -30,9 +32,43 @@ func pricingRegion(region string) string {
 	return "us-east-1"
 }
 
-// readOnDemand reads the price list: Linux, shared tenancy, no software, in use.
+// fallbackRegion is the region whose on-demand prices stand in for those of a region that is not in the built-in
+// catalogue while the price list cannot be read (github.com/aws/karpenter-provider-aws/pkg/providers/pricing does the
+// same).
+const fallbackRegion = "us-east-1"
+
+// onDemandPrice returns the on-demand price of a type: that of the price list, else the built-in one. Prices of another
+// region are not mixed with those of the price list.
+func (g *offers) onDemandPrice(region, instanceType string) (model.Price, bool) {
+	if price, ok := g.onDemand[instanceType]; ok {
+		return price, true
+	}
+	if g.borrowed(region) {
+		region = fallbackRegion
+	}
+	p, ok := catalog.Of(region).OnDemand(instanceType)
+	return model.Price(p), ok && p > 0
+}
+
+// borrowed reports whether on-demand prices are those of fallbackRegion.
+func (g *offers) borrowed(region string) bool {
+	return len(g.onDemand) == 0 && catalog.Of(region) == nil
+}
+
+// PriceNote says where on-demand prices come from if they are not those of the region; "" if they are.
+func (p *Provider) PriceNote() string {
+	p.market.mu.Lock()
+	defer p.market.mu.Unlock()
+	if g := p.market.newest; g == nil || !g.borrowed(p.o.AWS.Region) {
+		return ""
+	}
+	return fmt.Sprintf("on-demand prices of %s, as those of %s are not known", fallbackRegion, p.o.AWS.Region)
+}
+
+// readOnDemand reads the price list: Linux, shared tenancy, no software, in use. GovCloud has no price list, and the
+// credentials of its accounts are not valid elsewhere (github.com/aws/karpenter-provider-aws/pkg/providers/pricing).
 func (m *market) readOnDemand(ctx context.Context) (func(*offers), error) {
-	if m.o.IsolatedVPC {
+	if m.o.IsolatedVPC || strings.HasPrefix(m.o.AWS.Region, "us-gov-") {
 		return func(*offers) {}, nil
 	}
 	prices := map[string]model.Price{}

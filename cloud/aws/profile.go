@@ -28,10 +28,16 @@ func newProfiles(a *account) *profiles {
 	return &profiles{account: a, seen: map[string]cached[seenProfile]{}}
 }
 
+// refusedByIAM are the error codes of calls that IAM refuses until the role or the account is changed (IAM API
+// reference, CreateInstanceProfile, AddRoleToInstanceProfile and "Common Errors").
+var refusedByIAM = map[string]bool{
+	"ValidationError": true, "InvalidInput": true, "LimitExceeded": true, "UnmodifiableEntity": true,
+}
+
 // resolve uses the profile that the class names, or maintains a profile of our own with the class's role.
 func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verdict, error) {
 	const condition = ec2v1.ConditionTypeInstanceProfileReady
-	role := class.Spec.Role
+	role := roleName(class.Spec.Role)
 	if named := awssdk.ToString(class.Spec.InstanceProfile); named != "" {
 		class.Status.InstanceProfile = named
 		return ready(condition), nil
@@ -51,6 +57,10 @@ func (s *profiles) resolve(ctx context.Context, class *ec2v1.EC2NodeClass) (verd
 			if code(err) == codeNoEntity {
 				return unready(condition, "RoleNotFound", "spec.role: IAM role %q does not exist; create it or correct the name",
 					role), nil
+			}
+			if refusedByIAM[code(err)] {
+				return unready(condition, code(err), "spec.role: IAM refuses an instance profile with role %q: %v", role,
+					steady(err)), nil
 			}
 			return verdict{}, err
 		}

@@ -40,6 +40,7 @@ const (
 	reservationAge        = time.Minute
 	profileAge            = 15 * time.Minute
 	parameterAge          = 5 * time.Minute
+	versionAge            = 5 * time.Minute  // of Kubernetes (there pkg/controllers/providers/version)
 	launchResultAge       = time.Hour        // how long the outcome of a token is kept
 	settleAfter           = 10 * time.Second // how long a launched instance may be missing from EC2's lists
 	priceWait             = 2 * time.Second  // how long the first catalog waits for prices before it uses the static ones
@@ -53,8 +54,8 @@ type Options struct {
 	ClusterEndpoint string // URL of the API server as nodes reach it
 	ClusterCA       []byte // PEM
 	ClusterDNS      string // address that nodes give to pods; "" = the node's own default
-	ServiceCIDR     string
-	// KubernetesVersion is major.minor, such as "1.36"; it selects the image of an alias.
+	ServiceCIDR     string // range of the cluster's Services; "" = EKS is asked once a class needs it
+	// KubernetesVersion is major.minor, such as "1.36"; it selects the image of an alias. See FollowVersion.
 	KubernetesVersion string
 	// VMMemoryOverheadPercent is the fraction of a type's memory that the hypervisor keeps; nil = 0.075.
 	VMMemoryOverheadPercent *float64
@@ -106,8 +107,9 @@ type account struct {
 	o        Options
 	ctx      context.Context // ends background refreshes
 	log      *slog.Logger
-	observer cloud.Observer // nil = none
-	custom   atomic.Int32   // interfaces that custom networking withholds from pods
+	observer cloud.Observer         // nil = none
+	custom   atomic.Int32           // interfaces that custom networking withholds from pods
+	services atomic.Pointer[string] // ServiceCIDR as EKS has it; nil = EKS was not asked
 
 	ec2         *ec2.Client
 	ssm         *ssm.Client
@@ -121,6 +123,8 @@ var (
 	_ cloud.Provider     = (*Provider)(nil)
 	_ cloud.Interrupter  = (*Provider)(nil)
 	_ cloud.PodNetworker = (*Provider)(nil)
+
+	_ cloud.VersionFollower = (*Provider)(nil)
 )
 
 // cached is a value and the time at which it was read.
@@ -205,6 +209,9 @@ func (p *Provider) ClassHash(class *ec2v1.EC2NodeClass) string {
 func ClassHash(class *ec2v1.EC2NodeClass, certificates string) string {
 	if len(validateImages(class)) > 0 {
 		return ""
+	}
+	if podNetworkOf(class) != nil { // its nodes keep the network that they were launched with
+		certificates += class.Annotations[podNetworkKey]
 	}
 	return class.Hash(&certificates)
 }

@@ -123,7 +123,7 @@ func reservationQueries(terms []ec2v1.CapacityReservationSelectorTerm) []*ec2.De
 	return out
 }
 
-// statusOf returns a reservation as a class shows it; false if it has ended or is of a kind unknown to this code.
+// statusOf returns a reservation as a class shows it; false if it has ended or is of a kind that is not used here.
 func (s *reservations) statusOf(r ec2types.CapacityReservation) (ec2v1.CapacityReservation, bool) {
 	out := ec2v1.CapacityReservation{
 		ID: awssdk.ToString(r.CapacityReservationId), AvailabilityZone: awssdk.ToString(r.AvailabilityZone),
@@ -133,10 +133,11 @@ func (s *reservations) statusOf(r ec2types.CapacityReservation) (ec2v1.CapacityR
 		State:           ec2v1.CapacityReservationStateActive,
 	}
 	known := slices.Contains(out.ReservationType.Values(), out.ReservationType) &&
-		slices.Contains(r.InstanceMatchCriteria.Values(), r.InstanceMatchCriteria)
+		slices.Contains(r.InstanceMatchCriteria.Values(), r.InstanceMatchCriteria) &&
+		r.Tenancy != ec2types.CapacityReservationTenancyDedicated
 	if !known {
-		s.log.Warn("capacity reservation is not used: its type or its matching is unknown", "reservation", out.ID,
-			"type", r.ReservationType, "match", r.InstanceMatchCriteria)
+		s.log.Warn("capacity reservation is not used: its type or its matching is unknown, or its tenancy is dedicated",
+			"reservation", out.ID, "type", r.ReservationType, "match", r.InstanceMatchCriteria, "tenancy", r.Tenancy)
 	}
 	if r.EndDate != nil {
 		out.EndTime = new(metav1.NewTime(r.EndDate.Truncate(time.Second))) // as the API server stores it
@@ -195,6 +196,9 @@ func (s *reservations) of(class *ec2v1.EC2NodeClass, catalog *classCatalog) []mo
 		if id := catalog.zoneIDs[r.AvailabilityZone]; id != "" {
 			labels = labels.And(model.Requirements{model.OneOf(ec2v1.LabelTopologyZoneID, id)})
 		}
+		if catalog.tenancies {
+			labels = labels.And(model.Requirements{model.OneOf(ec2v1.LabelInstanceTenancy, defaultTenancy)})
+		}
 		out = append(out, model.Reservation{
 			ID: r.ID, Type: r.InstanceType, Zone: r.AvailabilityZone, Free: s.free(r.ID), Labels: labels, Price: o.SidePrice,
 		})
@@ -216,7 +220,7 @@ func ReservationsOf(class *ec2v1.EC2NodeClass, types []model.InstanceType) []mod
 		}
 		for i := range types {
 			for k := range types[i].Offerings {
-				if o := &types[i].Offerings[k]; types[i].Name == x.Type && o.Zone == x.Zone {
+				if o := &types[i].Offerings[k]; o.Zone == x.Zone { // the same for all types
 					x.Price = o.SidePrice
 				}
 			}
@@ -232,7 +236,21 @@ func (s *reservations) forget(name string) {
 	delete(s.classes, name)
 }
 
-// offeringIn returns an offering of a type in a zone, nil if there is none.
+// reservedZones returns the zones in which a class has a reservation and a subnet, by instance type.
+func reservedZones(class *ec2v1.EC2NodeClass) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range class.Status.CapacityReservations {
+		zone := r.AvailabilityZone
+		if !slices.Contains(out[r.InstanceType], zone) && slices.ContainsFunc(class.Status.Subnets,
+			func(s ec2v1.Subnet) bool { return s.Zone == zone }) {
+			out[r.InstanceType] = append(out[r.InstanceType], zone)
+		}
+	}
+	return out
+}
+
+// offeringIn returns an offering of a type in a zone with a subnet, nil if the class has no such type or subnet. It has
+// no price of an instance if EC2 sells none there: types that EC2 sells only as capacity blocks have none.
 func (c *classCatalog) offeringIn(typeName, zone string) *model.Offering {
 	i, ok := c.index[typeName]
 	if !ok {
@@ -242,6 +260,9 @@ func (c *classCatalog) offeringIn(typeName, zone string) *model.Offering {
 		if o := &c.types[i].Offerings[n]; o.Zone == zone {
 			return o
 		}
+	}
+	if _, has := c.zoneIDs[zone]; has {
+		return &model.Offering{Zone: zone, CapacityType: model.Reserved, Price: c.side[zone], SidePrice: c.side[zone]}
 	}
 	return nil
 }

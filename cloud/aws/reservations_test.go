@@ -104,6 +104,52 @@ func TestReservationsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// A type that EC2 sells only as capacity blocks has no price, but instances are launched from a block that a class
+// selects in a zone of its subnets. Without one, the class does not offer the type.
+func TestBlocksOfTypesWithoutAPrice(t *testing.T) {
+	offered := func(p *Provider) *model.InstanceType {
+		types, err := p.Catalog(t.Context(), classRef)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range types {
+			if types[i].Name == "m5.large" {
+				return &types[i]
+			}
+		}
+		return nil
+	}
+	a, p, class := stage(t)
+	a.blockOnly = "m5.large"
+	if offered(p) != nil {
+		t.Error("the type is offered without a block")
+	}
+	a.reserve("cr-1", 1, capacityBlock(time.Now().Add(time.Hour)))
+	a.reserve("cr-elsewhere", 1, func(r *ec2types.CapacityReservation) { r.AvailabilityZone = awssdk.String("us-west-2d") })
+	class.Spec.CapacityReservationSelectorTerms = []ec2v1.CapacityReservationSelectorTerm{{
+		Tags: map[string]string{"karpenter.sh/discovery": "*"},
+	}}
+	resolve(t, p, class)
+	list, err := p.Reservations(t.Context(), classRef)
+	if err != nil || len(list) != 1 || list[0].ID != "cr-1" || list[0].Price == 0 {
+		t.Fatalf("reservations %+v, %v", list, err)
+	}
+	it := offered(p)
+	if it == nil || len(it.Offerings) != 0 {
+		t.Fatalf("the type of the block is %+v", it)
+	}
+	reserved := model.WithReserved([]model.InstanceType{*it}, list)[0]
+	at := model.NewRequirements(model.OneOf(model.LabelZone, "us-west-2a"),
+		model.OneOf(model.LabelCapacityType, model.Reserved), model.OneOf(ec2v1.LabelTopologyZoneID, "usw2-az1"))
+	if key := reserved.Requirements.Conflict(at, nil); key != "" || len(reserved.Offerings) != 1 {
+		t.Errorf("%s of the type are %v, with offerings %v", key, reserved.Requirements, reserved.Offerings)
+	}
+	m := mustLaunch(t, p, fromReservation("c", "cr-1")).Instance
+	if m.Type != "m5.large" || m.CapacityType != model.Reserved || m.Capacity[model.CPU] == 0 {
+		t.Errorf("launched %+v", m)
+	}
+}
+
 // Each kind of reservation has its own market type.
 func TestALaunchFromAReservationSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -169,8 +215,9 @@ func TestReservationsAreTriedInTurn(t *testing.T) {
 		t.Fatalf("reservations %+v, %v", list, err)
 	}
 	for _, r := range list {
-		if r.Free != 0 {
-			t.Errorf("%s has %d free", r.ID, r.Free)
+		tenancy, _ := r.Labels.Get(ec2v1.LabelInstanceTenancy)
+		if r.Free != 0 || !slices.Equal(tenancy.Values, []string{"default"}) {
+			t.Errorf("%s has %d free, tenancy %v", r.ID, r.Free, tenancy)
 		}
 	}
 }

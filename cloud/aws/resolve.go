@@ -41,7 +41,7 @@ func (p *Provider) Resolve(ctx context.Context, class *ec2v1.EC2NodeClass) error
 		condition, field string
 		do               func(context.Context, *ec2v1.EC2NodeClass) (verdict, error)
 	}{
-		{ec2v1.ConditionTypeValidationSucceeded, "spec", resolveValidation},
+		{ec2v1.ConditionTypeValidationSucceeded, "spec", p.resolveSpec},
 		{ec2v1.ConditionTypeSubnetsReady, "spec.subnetSelectorTerms", p.network.resolveSubnets},
 		{ec2v1.ConditionTypeSecurityGroupsReady, "spec.securityGroupSelectorTerms", p.network.resolveSecurityGroups},
 		{ec2v1.ConditionTypeAMIsReady, "spec.amiSelectorTerms", p.images.resolve},

@@ -302,6 +302,66 @@ func TestAProfileThatKarpenterMadeIsKept(t *testing.T) {
 	}
 }
 
+// Tags select images that other accounts share with this one: only the account itself can have tagged them for itself.
+// By name, images of others are found only if their owner is named: anyone can share an image of any name.
+func TestWhoseImagesTermsSelect(t *testing.T) {
+	tags, name := map[string]string{"karpenter.sh/discovery": "demo"}, "image ami-shared"
+	for want, terms := range map[string][]ec2v1.AMISelectorTerm{
+		"ami-shared": {{Tags: tags}, {Tags: tags, Owner: "210987654321"}, {Name: name, Owner: "210987654321"}},
+		"":           {{Name: name}, {Name: name, Tags: tags}, {Tags: tags, Owner: "self"}},
+	} {
+		for _, term := range terms {
+			_, p, class := stage(t)
+			class.Spec.AMISelectorTerms, class.Spec.AMIFamily = []ec2v1.AMISelectorTerm{term}, awssdk.String("AL2023")
+			if err := p.Resolve(t.Context(), class); err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, i := range class.Status.AMIs {
+				got += i.ID
+			}
+			if got != want {
+				t.Errorf("%+v selects %q, want %q", term, got, want)
+			}
+		}
+	}
+}
+
+// IAM wants the name of a role, not its path, which spec.role may have. What IAM refuses for good is a condition with
+// IAM's words; the rest is tried again.
+func TestRolesWithAPathAndRolesThatIAMRefuses(t *testing.T) {
+	a, p, class := stage(t)
+	a.roles["other"] = true
+	for _, role := range []string{"/team/other", "team/a/node-role", "arn:aws:iam::123456789012:role/team/other"} {
+		class.Spec.Role = role
+		resolve(t, p, class)
+		roles := a.profiles[class.Status.InstanceProfile].Roles
+		if len(roles) != 1 || !strings.HasSuffix(role, *roles[0].RoleName) {
+			t.Errorf("%s: roles %v", role, roles)
+		}
+	}
+	for code, operation := range map[string]string{
+		"ValidationError": "AddRoleToInstanceProfile", "LimitExceeded": "CreateInstanceProfile",
+	} {
+		clear(a.profiles)
+		class.Spec.Role, a.fail[operation] = "node-role", []error{apiError(code, "because of IAM")}
+		p = connect(t, a.config(), nil)
+		if err := p.Resolve(t.Context(), class); err != nil {
+			t.Errorf("%s: %v", code, err)
+		}
+		if c := class.StatusConditions().Get("InstanceProfileReady"); !c.IsFalse() || c.Reason != code ||
+			!strings.Contains(c.Message, "because of IAM") || !strings.Contains(c.Message, "spec.role") {
+			t.Errorf("%s: condition %+v", code, c)
+		}
+		resolve(t, p, class)
+	}
+	clear(a.profiles)
+	a.fail["CreateInstanceProfile"] = []error{apiError("ServiceFailure", "try again")}
+	if err := connect(t, a.config(), nil).Resolve(t.Context(), class); err == nil {
+		t.Error("a passing failure is no error")
+	}
+}
+
 func TestHashFollowsWhatInstancesAreMadeOf(t *testing.T) {
 	a, b := newClass("a"), newClass("a")
 	b.Spec.SubnetSelectorTerms = nil

@@ -27,6 +27,7 @@ type templateKey struct {
 
 	placement placementGroup
 	partition int32
+	dedicated bool
 }
 
 // template is a launch template; its name is derived from its content.
@@ -73,6 +74,9 @@ func (c *templateCache) of(class *ec2v1.EC2NodeClass, with bootConfig, key templ
 	}
 	key.from.into(data, len(c.termsOf(class)) > 0)
 	key.placement.into(data, key.partition)
+	if key.dedicated {
+		dedicate(data)
+	}
 	in := &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateData: data,
 		TagSpecifications: []ec2types.TagSpecification{{
@@ -127,14 +131,20 @@ func interfaces(class *ec2v1.EC2NodeClass,
 		return nil
 	}
 	for i := range out {
+		n := &out[i]
+		if *n.InterfaceType == string(ec2v1.InterfaceTypeEFAOnly) { // it has no addresses, and EC2 refuses settings of them
+			continue
+		}
+		n.Ipv4PrefixCount = class.Spec.IPPrefixCount
+		if *n.NetworkCardIndex == 0 && *n.DeviceIndex == 0 { // only the primary interface can get a public address
+			n.AssociatePublicIpAddress = class.Spec.AssociatePublicIPAddress
+		}
 		if c := class.Spec.ConnectionTracking; c != nil {
-			out[i].ConnectionTrackingSpecification = &ec2types.ConnectionTrackingSpecificationRequest{
+			n.ConnectionTrackingSpecification = &ec2types.ConnectionTrackingSpecificationRequest{
 				TcpEstablishedTimeout: c.TCPEstablishedTimeout, UdpStreamTimeout: c.UDPStreamTimeout, UdpTimeout: c.UDPTimeout,
 			}
 		}
 	}
-	out[0].AssociatePublicIpAddress = class.Spec.AssociatePublicIPAddress
-	out[0].Ipv4PrefixCount = class.Spec.IPPrefixCount
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
+	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/cloud"
@@ -36,7 +37,9 @@ type bootConfig struct {
 // bootConfigOf collects the boot configuration for a request and a capacity type. It leaves labels that the kubelet may
 // not set to the controller, which adds them once the Node exists.
 func (a *account) bootConfigOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchRequest, capacityType string) bootConfig {
-	b := bootConfig{options: &a.o, class: class, imageFamily: class.AMIFamily(), labels: map[string]string{}}
+	o := a.o
+	o.ServiceCIDR = a.serviceCIDR()
+	b := bootConfig{options: &o, class: class, imageFamily: class.AMIFamily(), labels: map[string]string{}}
 	for k, v := range req.Labels {
 		if kubeletMaySet(k) {
 			b.labels[k] = v
@@ -46,6 +49,11 @@ func (a *account) bootConfigOf(class *ec2v1.EC2NodeClass, req *cloud.LaunchReque
 	b.labels[classLabel(class)] = class.Name
 	if req.Pool != "" {
 		b.labels[model.LabelPool] = req.Pool
+	}
+	if b.imageFamily != ec2v1.AMIFamilyCustom {
+		// The kubelet registers with all taints. The controller must not add startup taints again that have been removed
+		// since (github.com/kubernetes-sigs/karpenter/issues/1772).
+		b.labels[karpv1.NodeDoNotSyncTaintsLabelKey] = "true"
 	}
 	b.taints = append(slices.Concat(req.Taints, req.StartupTaints), unregistered)
 	if class.Spec.Kubelet != nil {

@@ -296,3 +296,25 @@ func TestKubeletRegistersOnlyWithLabelsItMaySet(t *testing.T) {
 		}
 	}
 }
+
+// The kubelet registers with all taints of the NodePool, so the controller adds none: it would add startup taints again
+// that have been removed (github.com/kubernetes-sigs/karpenter/issues/1772). User data of custom images is the user's.
+func TestNodesSayThatTheirTaintsAreComplete(t *testing.T) {
+	_, p, class := stage(t)
+	req := requestFor("c")
+	for alias, want := range map[string]string{
+		"al2023@latest":       "karpenter.sh/do-not-sync-taints=true",
+		"bottlerocket@latest": "'karpenter.sh/do-not-sync-taints' = 'true'",
+		"windows2022@latest":  "karpenter.sh/do-not-sync-taints=true",
+	} {
+		class.Spec.AMISelectorTerms[0].Alias = alias
+		if text, err := p.bootConfigOf(class, &req, model.Spot).userData(); err != nil || !strings.Contains(text, want) {
+			t.Errorf("%s lacks %s: %v\n%s", alias, want, err, text)
+		}
+	}
+	class.Spec.AMISelectorTerms = []ec2v1.AMISelectorTerm{{ID: "ami-x86"}}
+	class.Spec.AMIFamily = awssdk.String(ec2v1.AMIFamilyCustom)
+	if _, has := p.bootConfigOf(class, &req, model.Spot).labels["karpenter.sh/do-not-sync-taints"]; has {
+		t.Error("custom images have the label")
+	}
+}

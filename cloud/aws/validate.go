@@ -106,6 +106,9 @@ func validateImages(class *ec2v1.EC2NodeClass) []string {
 		switch {
 		case t.Alias != "":
 			aliases++
+			if isFIPS(class) {
+				continue
+			}
 			if _, _, err := parseAlias(t.Alias); err != nil {
 				bad = append(bad, field+": "+err.Error())
 			}

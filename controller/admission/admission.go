@@ -23,6 +23,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/internal/kit/coalesce"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/microvm/logs/pipeline"
 )
@@ -88,23 +89,23 @@ const (
 	pause    = time.Second
 	// readTimeout limits reading the profiles; it is less than the API server waits for the webhook.
 	readTimeout = 3 * time.Second
+	// bodyWithin is how long the body of a request may take to arrive.
+	bodyWithin = 30 * time.Second
 )
 
 // Run serves until ctx is done. ready is called when the webhook is registered with the API server; it may be nil.
 func (s *Server) Run(ctx context.Context, ready func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	server := &http.Server{
-		Handler: s.mux(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		ErrorLog: slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-				if c := s.serving.Load(); c != nil {
-					return c, nil
-				}
-				return nil, errors.New("the webhook has no certificate yet")
-			},
+	server := httpguard.NewServer(bodyWithin, s.mux())
+	server.ErrorLog = slog.NewLogLogger(s.o.Log.Handler(), slog.LevelDebug)
+	server.TLSConfig = &tls.Config{
+		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if c := s.serving.Load(); c != nil {
+				return c, nil
+			}
+			return nil, errors.New("the webhook has no certificate yet")
 		},
 	}
 	go func() {

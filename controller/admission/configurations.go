@@ -37,9 +37,6 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 	fail, ignore := admissionv1.Fail, admissionv1.Ignore
 	none, ifNeeded := admissionv1.SideEffectClassNone, admissionv1.IfNeededReinvocationPolicy
 	timeout, versions := int32(5), []string{"v1"}
-	others := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"nodeless"}},
-	}}
 	write := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	create := []admissionv1.OperationType{admissionv1.Create}
 	rule := func(group, version string, ops []admissionv1.OperationType,
@@ -61,7 +58,7 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			Rules:         []admissionv1.RuleWithOperations{rule("", "v1", create, "pods")},
 			FailurePolicy: policy, SideEffects: &none, AdmissionReviewVersions: versions, TimeoutSeconds: &timeout,
 			ReinvocationPolicy: &ifNeeded,
-			ObjectSelector:     others, MatchConditions: condition,
+			ObjectSelector:     notTheController(), MatchConditions: condition,
 		}
 	}
 	mutating := &admissionv1.MutatingWebhookConfiguration{}
@@ -90,6 +87,14 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 			rule("", "v1", write, "configmaps")),
 	}
 	return mutating, validating
+}
+
+// notTheController selects all pods but the controller's own.
+func notTheController() *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+		{Key: fargate.ControllerLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
+		{Key: "app.kubernetes.io/name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"nodeless"}},
+	}}
 }
 
 // selected returns a CEL expression that is true if some profile's selector matches the namespace of the request.
@@ -139,7 +144,7 @@ func (s *Server) configure(ctx context.Context, bundle []byte) (bool, error) {
 		return same
 	})
 	if err == nil && mutating.Name != fargate.MutatingWebhooks { // left by an earlier release
-		err = removeMutating(ctx, s.o.Client, fargate.MutatingWebhooks)
+		err = removeMutating(ctx, s.o.Client, fargate.MutatingWebhooks, servedAtURL)
 	}
 	return confirmedM && confirmedV, err
 }
@@ -160,9 +165,25 @@ func sameWebhooks(a, b int, same func(i int) bool) bool {
 // named, so that pods are no longer changed. A configuration that refers to a Service stays: it belongs to a
 // controller in the cluster. One that another process changes meanwhile is read again, since it may belong to that one.
 func Uninstall(ctx context.Context, c client.Client, named string) error {
+	return uninstall(ctx, c, servedAtURL, fargate.MutatingWebhooks, named)
+}
+
+// Retire deletes the webhook configurations that refer to a Service. Its controller must no longer serve the webhook.
+func Retire(ctx context.Context, c client.Client, service client.ObjectKey) error {
+	return uninstall(ctx, c, func(at admissionv1.WebhookClientConfig) bool {
+		return at.Service != nil && at.Service.Namespace == service.Namespace && at.Service.Name == service.Name
+	}, fargate.MutatingWebhooks)
+}
+
+func servedAtURL(at admissionv1.WebhookClientConfig) bool { return at.Service == nil }
+
+// uninstall deletes the configurations all of whose webhooks are at an obsolete place.
+func uninstall(
+	ctx context.Context, c client.Client, obsolete func(admissionv1.WebhookClientConfig) bool, mutating ...string,
+) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		for _, name := range []string{fargate.MutatingWebhooks, named} {
-			if err := removeMutating(ctx, c, name); err != nil {
+		for _, name := range mutating {
+			if err := removeMutating(ctx, c, name, obsolete); err != nil {
 				return err
 			}
 		}
@@ -170,26 +191,28 @@ func Uninstall(ctx context.Context, c client.Client, named string) error {
 		validating.Name = fargate.ValidatingWebhooks
 		return remove(ctx, c, validating, func() bool {
 			return slices.ContainsFunc(validating.Webhooks, func(w admissionv1.ValidatingWebhook) bool {
-				return w.ClientConfig.Service != nil
+				return !obsolete(w.ClientConfig)
 			})
 		})
 	})
 }
 
-func removeMutating(ctx context.Context, c client.Client, name string) error {
+func removeMutating(
+	ctx context.Context, c client.Client, name string, obsolete func(admissionv1.WebhookClientConfig) bool,
+) error {
 	mutating := &admissionv1.MutatingWebhookConfiguration{}
 	mutating.Name = name
 	return remove(ctx, c, mutating, func() bool {
 		return slices.ContainsFunc(mutating.Webhooks, func(w admissionv1.MutatingWebhook) bool {
-			return w.ClientConfig.Service != nil
+			return !obsolete(w.ClientConfig)
 		})
 	})
 }
 
-// remove reads a configuration and deletes it, unless it belongs to a controller in the cluster.
-func remove(ctx context.Context, c client.Client, o client.Object, inCluster func() bool) error {
+// remove reads a configuration and deletes it, unless it is in use.
+func remove(ctx context.Context, c client.Client, o client.Object, inUse func() bool) error {
 	err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
-	if err == nil && !inCluster() {
+	if err == nil && !inUse() {
 		version := o.GetResourceVersion()
 		err = c.Delete(ctx, o, client.Preconditions{ResourceVersion: &version})
 	}

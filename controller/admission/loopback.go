@@ -93,11 +93,10 @@ func (l *Loopback) listen(ctx context.Context) (
 	url := "https://" + listener.Addr().String() + path
 	mux := http.NewServeMux()
 	mux.Handle("POST "+path, &admission.Webhook{Handler: admission.HandlerFunc(l.review)})
-	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		ErrorLog:  slog.NewLogLogger(l.Log.Handler(), slog.LevelDebug),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}},
-	}, listener, admissionv1.WebhookClientConfig{URL: &url, CABundle: cert}, nil
+	server := httpguard.NewServer(bodyWithin, mux)
+	server.ErrorLog = slog.NewLogLogger(l.Log.Handler(), slog.LevelDebug)
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	return server, listener, admissionv1.WebhookClientConfig{URL: &url, CABundle: cert}, nil
 }
 
 // register registers the webhooks. If it changed anything, wait fires when the change is to be confirmed.

@@ -280,10 +280,14 @@ func TestWithoutTheWebhook(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), `failed calling webhook "profiles.pods.nodeless.sh"`)
 	})
 	eventually(t, w, shared, ofProfile(""))
-	own := pod(alone)
-	own.Labels = map[string]string{"app.kubernetes.io/name": "nodeless"}
-	if err := w.Create(context.Background(), own, client.DryRunAll); err != nil {
-		t.Errorf("the controller cannot start: %v", err)
+	for _, labels := range []map[string]string{
+		{"app.kubernetes.io/name": "nodeless"}, {"app.kubernetes.io/name": "karpenter", fargate.ControllerLabel: "true"},
+	} {
+		own := pod(alone)
+		own.Labels = labels
+		if err := w.Create(context.Background(), own, client.DryRunAll); err != nil {
+			t.Errorf("the controller with labels %v cannot start: %v", labels, err)
+		}
 	}
 }
 
@@ -313,6 +317,51 @@ func TestUninstallLeavesTheWebhookOfAControllerInTheCluster(t *testing.T) {
 		err := w.Get(ctx, client.ObjectKey{Name: name}, &admissionregistrationv1.MutatingWebhookConfiguration{})
 		if (err == nil) != stays || client.IgnoreNotFound(err) != nil {
 			t.Errorf("%s: %v, want it to stay: %v", name, err, stays)
+		}
+	}
+}
+
+// A controller whose FargateProfiles were switched off deletes the webhook that its own Service served, and no other.
+func TestRetireDeletesTheWebhookOfOneService(t *testing.T) {
+	w := start(t)
+	w.stop()
+	ctx := t.Context()
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{}
+	v := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	mutating := client.ObjectKey{Name: fargate.MutatingWebhooks}
+	validating := client.ObjectKey{Name: fargate.ValidatingWebhooks}
+	if err := errors.Join(w.Get(ctx, mutating, c), w.Get(ctx, validating, v)); err != nil {
+		t.Fatal(err)
+	}
+	at := admissionregistrationv1.WebhookClientConfig{
+		Service: &admissionregistrationv1.ServiceReference{Namespace: "nodeless-system", Name: "nodeless"},
+	}
+	for i := range c.Webhooks {
+		c.Webhooks[i].ClientConfig = at
+	}
+	for i := range v.Webhooks {
+		v.Webhooks[i].ClientConfig = at
+	}
+	if err := errors.Join(w.Update(ctx, c), w.Update(ctx, v)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = w.Delete(context.Background(), c), w.Delete(context.Background(), v) })
+	for _, step := range []struct {
+		service client.ObjectKey
+		gone    bool
+	}{
+		{client.ObjectKey{Namespace: "kube-system", Name: "nodeless"}, false},
+		{client.ObjectKey{Namespace: "nodeless-system", Name: "another"}, false},
+		{client.ObjectKey{Namespace: "nodeless-system", Name: "nodeless"}, true},
+		{client.ObjectKey{Namespace: "nodeless-system", Name: "nodeless"}, true},
+	} {
+		if err := admission.Retire(ctx, w.Client, step.service); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range []error{w.Get(ctx, mutating, c.DeepCopy()), w.Get(ctx, validating, v.DeepCopy())} {
+			if apierrors.IsNotFound(err) != step.gone || client.IgnoreNotFound(err) != nil {
+				t.Errorf("of Service %s: %v, want the webhook to be gone: %v", step.service, err, step.gone)
+			}
 		}
 	}
 }

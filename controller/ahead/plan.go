@@ -179,4 +179,4 @@ func costs(waiting, price float64, lead time.Duration, boots []time.Duration) (a
 }
 
 // Cents formats an amount of money, not a price per hour.
-func Cents(p model.Price) string { return fmt.Sprintf("$%.4f", p.Dollars()) }
+func Cents(p model.Price) string { return reason.Money(p.Dollars(), 4) }

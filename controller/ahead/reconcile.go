@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/internal/kit/events"
 )
 
@@ -114,8 +115,8 @@ func (c *Controller) settle(at types.NamespacedName, cj *batchv1.CronJob, last *
 		idle := c.idle.take(last.Job)
 		c.o.Recorder.Event(cj, corev1.EventTypeNormal, "NodesAhead", fmt.Sprintf(
 			"Nodes were launched %s ahead of the run at %s, for %d pods; %d were created in time. Before them, ready nodes "+
-				"idled for %.0f node-seconds, which cost $%.4f", last.Lead.Round(time.Second), last.Run.UTC().Format(time.RFC3339),
-			last.Pods, min(came, last.Pods), idle.seconds, idle.dollars))
+				"idled for %.0f node-seconds, which cost %s", last.Lead.Round(time.Second), last.Run.UTC().Format(time.RFC3339),
+			last.Pods, min(came, last.Pods), idle.seconds, reason.Money(idle.dollars, 4)))
 	}
 	c.o.Planner.State.Await(ownerOf(at), last.template, 0, last.Job)
 	return until

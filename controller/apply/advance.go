@@ -17,6 +17,7 @@ import (
 // may stop between any two API calls of Apply and Advance: the next process finds enough in the cluster to continue.
 // Advance returns the latest time at which it must be called again; the zero time means after a change.
 func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue cycle.StillTrue) (cycle.Result, time.Time) {
+	confirm(ctx, a)
 	f := a.find()
 	var open []*activeCommand
 	for _, c := range f.commands {
@@ -40,6 +41,14 @@ func (a *Applier) Advance(ctx context.Context, s *model.Snapshot, stillTrue cycl
 	r := parallel(a.o.Parallel, steps, func(step func() cycle.Result) cycle.Result { return step() })
 	a.log(&r)
 	return r, nextTimeout(open, limit, a.o.Clock.Now())
+}
+
+// confirm reads the claims that the watch has not shown for long. One that cannot be read stays.
+func confirm(ctx context.Context, a *Applier) {
+	parallel(a.o.Parallel, a.o.State.Unconfirmed(), func(claim *karpv1.NodeClaim) cycle.Result {
+		a.refresh(ctx, claim)
+		return cycle.Result{}
+	})
 }
 
 // nextTimeout returns when the next command times out, zero if all have: those that could not be undone wait for a

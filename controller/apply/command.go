@@ -26,7 +26,7 @@ type activeCommand struct {
 type found struct {
 	commands  []*activeCommand    // by ID
 	malformed []*karpv1.NodeClaim // with an annotation that cannot be read
-	stale     []*karpv1.NodeClaim // with the condition DisruptionReason, but in no command
+	stale     []*karpv1.NodeClaim // with a mark of a disruption, but neither in a command nor being deleted
 }
 
 // find reads the commands from the annotations of NodeClaims.
@@ -54,7 +54,8 @@ func (a *Applier) find() found {
 			f.malformed = append(f.malformed, claim)
 		case marked && err == nil:
 			of(c).marked[claim.UID] = true
-		case claim.DeletionTimestamp == nil && conditions.IsTrue(claim, karpv1.ConditionTypeDisruptionReason):
+		case claim.DeletionTimestamp == nil && (conditions.IsTrue(claim, karpv1.ConditionTypeDisruptionReason) ||
+			claim.Annotations[translate.AnnotationDisruption] != "" && !a.o.State.Ending(claim)):
 			f.stale = append(f.stale, claim)
 		}
 		c, replaces, err := translate.ReplacingOf(claim)

@@ -23,7 +23,7 @@ import (
 )
 
 // occupied creates a ready node of the room with a pod of one CPU on it, and returns the claim's name.
-func (r *room) occupied(name string) string {
+func (r *room) occupied(name string, change ...func(*karpv1.NodeClaim)) string {
 	r.t.Helper()
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
 		Name: r.pool + "-" + name, Labels: map[string]string{karpv1.NodePoolLabelKey: r.pool},
@@ -31,6 +31,9 @@ func (r *room) occupied(name string) string {
 	}}
 	claim.Spec.NodeClassRef = &karpv1.NodeClassReference{Group: class.Group, Kind: class.Kind, Name: class.Name}
 	claim.Spec.Requirements = []karpv1.NodeSelectorRequirementWithMinValues{}
+	for _, f := range change {
+		f(claim)
+	}
 	if err := r.client.Create(r.t.Context(), claim); err != nil {
 		r.t.Fatal(err)
 	}
@@ -210,31 +213,22 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 		ready  bool // whether the replacement is ready
 		happen func(r *room, victim, replacement string)
 		why    string
+		grace  *metav1.Duration // the victim's terminationGracePeriod
 	}{
 		"its replacement is gone": {false, func(r *room, _, replacement string) {
 			c := r.claim(replacement)
 			_ = r.client.Delete(r.t.Context(), c)
 			r.release(c)
-		}, "replacement_failed"},
+		}, "replacement_failed", nil},
 		"its replacement is being deleted": {true, func(r *room, _, replacement string) {
 			_ = r.client.Delete(r.t.Context(), r.claim(replacement))
-		}, "replacement_failed"},
-		"a pod may not be disrupted any more": {true, func(r *room, _, _ string) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: r.namespace}}
-			patch := client.RawPatch("application/merge-patch+json",
-				[]byte(`{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"true"}}}`))
-			if err := r.client.Patch(r.t.Context(), pod, patch); err != nil {
-				r.t.Fatal(err)
-			}
-			r.until("the world knows", func() bool {
-				m, _ := r.state.NodeOfClaim(r.pool + "-a")
-				return len(m.Pods) == 1 && m.Pods[0].DoNotDisrupt
-			})
-		}, "no_longer_true"},
+		}, "replacement_failed", nil},
+		"a pod may not be disrupted any more": {true, holdPod, "no_longer_true", nil},
+		"nor before a deadline":               {true, holdPod, "no_longer_true", &metav1.Duration{Duration: time.Hour}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := enter(t, "100")
-			a := r.occupied("a")
+			a := r.occupied("a", func(claim *karpv1.NodeClaim) { claim.Spec.TerminationGracePeriod = c.grace })
 			s := r.snapshot()
 			replacement := r.applier.Apply(t.Context(), s, model.Plan{Commands: []model.Command{r.replace(s, a)}}).Created[0]
 			c.happen(r, a, replacement)
@@ -251,6 +245,20 @@ func TestACommandIsUndoneWhen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// holdPod forbids to disrupt the pod on the victim.
+func holdPod(r *room, victim, _ string) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: r.namespace}}
+	patch := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"metadata":{"annotations":{"karpenter.sh/do-not-disrupt":"true"}}}`))
+	if err := r.client.Patch(r.t.Context(), pod, patch); err != nil {
+		r.t.Fatal(err)
+	}
+	r.until("the world knows", func() bool {
+		m, _ := r.state.NodeOfClaim(victim)
+		return len(m.Pods) == 1 && m.Pods[0].DoNotDisrupt
+	})
 }
 
 // bootIfThere registers a claim's Node unless the claim is being deleted.

@@ -58,7 +58,7 @@ func detach(claim *karpv1.NodeClaim) error {
 }
 
 // release makes a victim an ordinary NodeClaim. If the cloud is reclaiming its instance, its Node keeps the taint.
-// The annotation is removed last: until then, it identifies the remaining work.
+// The annotations are removed last: until then, they identify the remaining work.
 func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	if _, _, interrupted := translate.Interrupted(claim); !interrupted {
 		if err := a.taint(ctx, claim, false); err != nil {
@@ -74,6 +74,7 @@ func (a *Applier) release(ctx context.Context, claim *karpv1.NodeClaim) error {
 	}
 	_, err := a.setMetadata(ctx, claim, func(claim *karpv1.NodeClaim) error {
 		delete(claim.Annotations, translate.AnnotationCommand)
+		delete(claim.Annotations, translate.AnnotationDisruption)
 		return nil
 	})
 	return err

@@ -56,7 +56,8 @@ func (s *State) SetSubnets(class cloud.ClassRef, list []cloud.Subnet) {
 	if !slices.EqualFunc(before, list, func(a, b cloud.Subnet) bool { return a.ID == b.ID }) {
 		s.pools.readdress()
 	}
-	if !slices.EqualFunc(before, list, func(a, b cloud.Subnet) bool { return a.ID == b.ID && a.Free == b.Free }) {
+	same := func(a, b cloud.Subnet) bool { return a.ID == b.ID && a.Free == b.Free && a.Scattered == b.Scattered }
+	if !slices.EqualFunc(before, list, same) {
 		s.poke()
 	}
 }
@@ -91,9 +92,9 @@ func (sn *subnets) hasOwnCNI(class cloud.ClassRef) bool { return sn.builtIn && i
 func (sn *subnets) knows(class cloud.ClassRef) bool { return sn.cni != nil || sn.hasOwnCNI(class) }
 
 // cniOf returns the VPC CNI of a node of a class that is known.
-func (sn *subnets) cniOf(class cloud.ClassRef, t *facts.Type, maxPods int64) facts.CNI {
+func (sn *subnets) cniOf(class cloud.ClassRef) facts.CNI {
 	if sn.hasOwnCNI(class) {
-		return facts.AutoModeCNI(t, maxPods)
+		return facts.AutoModeCNI(sn.pods.byClass[class].Single, sn.customized(class))
 	}
 	cni := *sn.cni
 	cni.CustomNetwork, cni.PodENI = sn.customized(class), cni.PodENI && !isAutoClass(class)
@@ -119,7 +120,7 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 	if !sn.knows(class) {
 		return types
 	}
-	auto, noSubnets := isAutoClass(class), len(sn.byClass[class]) == 0
+	cni, auto, noSubnets := sn.cniOf(class), isAutoClass(class), len(sn.byClass[class]) == 0
 	type size struct { // what Steps depends on: many types share it
 		enis, each, most, branches int
 		prefixes, none             bool
@@ -135,7 +136,6 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 		if out[i].Capacity[model.PrivateIPv4] > 0 {
 			t = t.OnWindows()
 		}
-		cni := sn.cniOf(class, t, out[i].Capacity[model.Pods])
 		if cni.Branches(t) == 0 {
 			out[i].Capacity[model.PodENI], out[i].Allocatable[model.PodENI] = 0, 0
 		}
@@ -155,36 +155,61 @@ func (sn *subnets) address(class cloud.ClassRef, types []model.InstanceType) []m
 			}
 		}
 		out[i].Addresses = known[at]
+		// Without free blocks, nodes of EKS Auto Mode get single addresses (EKS user guide, "auto-networking").
+		out[i].SingleAddresses = !at.prefixes || at.none || sn.hasOwnCNI(class)
 	}
 	return out
+}
+
+// readings returns the newest reading of each subnet, by ID. Scattered is 0 where all nodes can use such addresses.
+func (sn *subnets) readings() map[string]cloud.Subnet {
+	seen, single := map[string]cloud.Subnet{}, map[string]bool{}
+	for class, list := range sn.byClass {
+		if !sn.knows(class) {
+			continue
+		}
+		own := sn.hasOwnCNI(class)
+		if own {
+			list = slices.Concat(list, sn.pods.byClass[class].Subnets)
+		}
+		for _, x := range list {
+			known, ok := seen[x.ID]
+			single[x.ID] = own && (single[x.ID] || !ok)
+			if !ok || cmp.Or(x.At.Compare(known.At), cmp.Compare(x.Scattered, known.Scattered)) > 0 {
+				seen[x.ID] = x
+			}
+		}
+	}
+	if len(seen) > 0 && sn.cni != nil && sn.cni.CustomNetwork {
+		for id, x := range sn.pods.subnets {
+			seen[id], single[id] = x, false
+		}
+	}
+	for id, x := range seen {
+		if sn.cni == nil || !sn.cni.PrefixDelegation || single[id] {
+			x.Scattered = 0
+			seen[id] = x
+		}
+	}
+	return seen
 }
 
 // render returns the subnets by ID, less the addresses that nodes are about to take and that the cloud's numbers do
 // not include yet.
 func (sn *subnets) render(catalogs map[cloud.ClassRef]catalog) []model.Subnet {
-	seen := map[string]cloud.Subnet{}
-	for class, list := range sn.byClass {
-		if !sn.knows(class) {
-			continue
-		}
-		for _, x := range list {
-			if known, ok := seen[x.ID]; !ok || x.At.After(known.At) {
-				seen[x.ID] = x
-			}
-		}
-	}
+	seen := sn.readings()
 	if len(seen) == 0 {
 		return nil
-	}
-	if sn.cni != nil && sn.cni.CustomNetwork {
-		maps.Copy(seen, sn.pods.subnets)
 	}
 	var out []model.Subnet
 	oldest := seen[slices.Sorted(maps.Keys(seen))[0]].At
 	for _, id := range slices.Sorted(maps.Keys(seen)) {
-		out = append(out, model.Subnet{ID: id, Zone: seen[id].Zone, CIDR: seen[id].CIDR, Free: seen[id].Free})
-		if seen[id].At.Before(oldest) {
-			oldest = seen[id].At
+		x := seen[id]
+		out = append(out, model.Subnet{
+			ID: id, Zone: x.Zone, CIDR: x.CIDR, Free: x.Free - x.Scattered, Scattered: x.Scattered,
+		})
+		if x.At.Before(oldest) {
+			oldest = x.At
 		}
 	}
 	if oldest.After(sn.changed.Add(settling)) {

@@ -15,6 +15,7 @@ import (
 	"github.com/nodeless/nodeless/api/eksv1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/rules"
 	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
@@ -97,6 +98,7 @@ func TestASnapshotKnowsTheAddressesOfAutoMode(t *testing.T) {
 	}
 	takes := func(maxPods int64, steps ...model.AddressStep) {
 		t.Helper()
+		w.SetPodNetwork(auto, cloud.PodNetwork{Single: maxPods < 110})
 		w.SetCatalog(auto, m5LargeOf(maxPods), "")
 		p := w.Snapshot().Pools[0]
 		if got := p.Types[0].Addresses; !slices.Equal(p.Subnets, []string{"s-1"}) || len(got) < len(steps) ||
@@ -105,13 +107,13 @@ func TestASnapshotKnowsTheAddressesOfAutoMode(t *testing.T) {
 		}
 	}
 	prefixes := []model.AddressStep{{Pods: 0, Addresses: 17}, {Pods: 16, Addresses: 33}, {Pods: 32, Addresses: 49}}
-	single := []model.AddressStep{{Pods: 0, Addresses: 10}, {Pods: 9, Addresses: 20}, {Pods: 27, Addresses: 30}}
+	single := []model.AddressStep{{Pods: 0, Addresses: 2}, {Pods: 1, Addresses: 3}, {Pods: 2, Addresses: 4}}
 	takes(110, prefixes...)
 	takes(29, single...)
 	claim := inFlight("5")
 	claim.Spec.NodeClassRef = ref
 	w.Update(claim)
-	w.SetCatalog(auto, m5LargeOf(110), "")
+	takes(110, prefixes...)
 	if s := w.Snapshot(); len(s.Subnets) != 1 || s.Subnets[0].Free != 67 {
 		t.Errorf("with a node on its way %+v are free", s.Subnets)
 	}
@@ -119,6 +121,80 @@ func TestASnapshotKnowsTheAddressesOfAutoMode(t *testing.T) {
 	w.Update(awsNode(4, corev1.EnvVar{Name: "WARM_IP_TARGET", Value: "2"}))
 	takes(110, prefixes...)
 	takes(29, single...)
+}
+
+// While pods get prefixes, addresses outside free blocks are not free for nodes, except for those of EKS Auto Mode,
+// which fall back to single addresses.
+func TestScatteredAddressesAreNotFreeForPrefixes(t *testing.T) {
+	c := clock.NewVirtual(noon.Add(time.Minute))
+	w := New(Options{Clock: c, BuiltInCNI: true})
+	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: eksv1.Kind, Name: "default"}
+	w.Update(poolOf("p", 1))
+	w.SetCatalog(class, m5Large(), "")
+	scattered := func(id string, at time.Time) []cloud.Subnet {
+		return []cloud.Subnet{{ID: id, Zone: "z", Free: 200, Scattered: 168, At: at}}
+	}
+	w.SetSubnets(class, scattered("s-1", c.Now()))
+	w.SetSubnets(auto, append(scattered("s-1", c.Now().Add(time.Second)), scattered("s-2", c.Now())...))
+	free := func(when string, want ...model.Subnet) {
+		t.Helper()
+		if s := w.Snapshot(); !slices.Equal(s.Subnets, want) {
+			t.Errorf("%s: %+v, want %+v", when, s.Subnets, want)
+		}
+	}
+	whole := []model.Subnet{{ID: "s-1", Zone: "z", Free: 200}, {ID: "s-2", Zone: "z", Free: 200}}
+	w.Update(awsNode(2))
+	free("single addresses", whole...)
+	w.Update(awsNode(4, corev1.EnvVar{Name: "ENABLE_PREFIX_DELEGATION", Value: "true"}))
+	free("prefixes", model.Subnet{ID: "s-1", Zone: "z", Free: 32, Scattered: 168}, whole[1])
+}
+
+// Two classes may know the same subnet from readings of different times: the newest one counts, with all its numbers.
+func TestTheNewestReadingOfASubnetCounts(t *testing.T) {
+	for range 20 { // whichever class comes first
+		w, c := fresh()
+		w.Update(poolOf("p", 1))
+		w.SetCatalog(class, m5Large(), "")
+		w.Update(awsNode(2, corev1.EnvVar{Name: "ENABLE_PREFIX_DELEGATION", Value: "true"}))
+		other, now := class, c.Now()
+		other.Name = "other"
+		w.SetSubnets(class, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 200, Scattered: 184, At: now}})
+		w.SetSubnets(other, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 100, At: now.Add(time.Second)}})
+		if s := w.Snapshot(); len(s.Subnets) != 1 || s.Subnets[0] != (model.Subnet{ID: "s-1", Zone: "z", Free: 100}) {
+			t.Fatalf("subnets %+v, want 100 free addresses", s.Subnets)
+		}
+	}
+}
+
+// With ENABLE_PREFIX_DELEGATION, nodes of Windows and of types on xen take single addresses all the same: they are
+// launched in a subnet without a free block.
+func TestSingleAddressesMayBeScattered(t *testing.T) {
+	xen := m5LargeOf(29)
+	xen[0].Name = "m4.large"
+	for what, x := range map[string]struct {
+		types []model.InstanceType
+		free  int64
+	}{
+		"nitro": {m5LargeOf(29), 0}, "xen": {xen, 200}, "Windows": {m5LargeOfWindows(), 200},
+	} {
+		w, c := fresh()
+		w.Update(poolOf("p", 1))
+		w.Update(awsNode(2, corev1.EnvVar{Name: "ENABLE_PREFIX_DELEGATION", Value: "true"}))
+		w.SetCatalog(class, x.types, "")
+		w.SetSubnets(class, []cloud.Subnet{{ID: "s-1", Zone: "z", Free: 200, Scattered: 200, At: c.Now()}})
+		s := w.Snapshot()
+		p := &s.Pools[0]
+		if got := s.Subnets[0].FreeFor(&p.Types[0]); got != x.free {
+			t.Errorf("%s: %d addresses are free, want %d", what, got, x.free)
+		}
+		v := rules.NewView(p, nil)
+		v.ApplySubnets(s.Subnets)
+		for _, o := range v.Offers[0] {
+			if v.Zones[o.Zone] == "z" && o.Dry != (x.free == 0) {
+				t.Errorf("%s: launched in z: %t", what, o.Available)
+			}
+		}
+	}
 }
 
 // The environment of aws-node determines how many addresses nodes take from subnets. The addresses that nodes in

@@ -43,6 +43,10 @@ func (s *State) Attach(ctx context.Context, c cache.Cache) error {
 		watched = append(watched, allocations...)
 		s.devices.setKnown()
 	}
+	if s.readsAll(ctx, capacityKinds) {
+		watched = append(watched, capacityKinds...)
+		s.pods.watchesCapacities()
+	}
 	for _, kind := range watched {
 		if _, overlay := kind.object.(*v1alpha1.NodeOverlay); overlay && !s.watchOverlays {
 			continue

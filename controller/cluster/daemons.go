@@ -3,8 +3,10 @@ package cluster
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodeless/nodeless/controller/translate"
@@ -59,16 +61,60 @@ type daemons struct {
 	objects *objects
 	nodes   *nodes
 	names   *translate.Names
-	list    []model.Daemon // by namespace and name; replaced, never changed
+	newest  map[types.UID]newestPod // by UID of the DaemonSet
+	list    []model.Daemon          // by namespace and name; replaced, never changed
+}
+
+func newDaemons(h *hub, objects *objects, nodes *nodes, names *translate.Names) *daemons {
+	return &daemons{hub: h, objects: objects, nodes: nodes, names: names, newest: map[types.UID]newestPod{}}
+}
+
+// newestPod is the newest bound pod of a DaemonSet. If it was made from the current template, the next pods will
+// request the same, even after it has been deleted.
+type newestPod struct {
+	name     string
+	created  time.Time
+	template int64 // see translate.TemplateOfDaemonPod
+	shape    model.Shape
+}
+
+func (n *newestPod) compare(o *newestPod) int {
+	return cmp.Or(cmp.Compare(n.template, o.template), n.created.Compare(o.created), cmp.Compare(n.name, o.name))
+}
+
+// podCame takes in a pod that may be a DaemonSet's newest.
+func (dm *daemons) podCame(o *corev1.Pod, p *pod) {
+	if p.DaemonSet == "" || p.Deleting || p.shape == nil {
+		return
+	}
+	owner, template := metav1.GetControllerOfNoCopy(o), translate.TemplateOfDaemonPod(o)
+	if owner == nil || template == 0 {
+		return
+	}
+	next := newestPod{name: o.Name, created: p.Created, template: template, shape: p.shape.Shape}
+	before := dm.newest[owner.UID]
+	if next.compare(&before) < 0 {
+		return
+	}
+	dm.newest[owner.UID] = next
+	if next.template != before.template || next.shape.Requests != before.shape.Requests ||
+		!slices.Equal(next.shape.HostPorts, before.shape.HostPorts) {
+		dm.changed()
+	}
 }
 
 // changed translates the DaemonSets again and marks every node as stale.
 func (dm *daemons) changed() {
 	dm.list = dm.list[:0:0]
 	for _, ds := range dm.objects.daemonSets.live {
-		if ds.DeletionTimestamp == nil {
-			dm.list = append(dm.list, dm.names.Daemon(ds, dm.objects.limitRangesOf(ds.Namespace)))
+		if ds.DeletionTimestamp != nil {
+			continue
 		}
+		d := dm.names.Daemon(ds, dm.objects.limitRangesOf(ds.Namespace))
+		if pod, ok := dm.newest[ds.UID]; ok && pod.template == translate.TemplateOfDaemonSet(ds) {
+			d = dm.names.AsItsPod(d, &pod.shape)
+		}
+		dm.list = append(dm.list, d)
 	}
 	slices.SortFunc(dm.list, func(a, b model.Daemon) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/controller/translate"
@@ -67,6 +69,49 @@ func TestAMachineKnowsWhichDaemonSetsWaitForIt(t *testing.T) {
 	if got := lacks("m"); len(got) != 0 || !changed(w) {
 		t.Errorf("it was deleted: %+v", got)
 	}
+}
+
+// The next pods of a DaemonSet will be like its newest pod, to which admission may have added, not like its template.
+// Pods of an older template say nothing about the current one.
+func TestADaemonIsLikeItsNewestPod(t *testing.T) {
+	w, _ := fresh()
+	w.Update(nodeOf("n", 1))
+	w.Update(nodeOf("m", 1))
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "agent", UID: "agent", ResourceVersion: "1", Generation: 1,
+		Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: "1"},
+	}}
+	ds.Spec.Template.Spec.Containers = podOf("template", "", "1", 1).Spec.Containers
+	pod := func(name, cpu, template string, age time.Duration, version int) *corev1.Pod {
+		p := daemonPod(name, "agent", "n", "n", version)
+		p.OwnerReferences[0].UID = "agent"
+		p.CreationTimestamp.Time = noon.Add(-age)
+		p.Labels = map[string]string{"pod-template-generation": template}
+		p.Spec.Containers[0].Resources.Requests["cpu"] = resource.MustParse(cpu)
+		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 9100}}
+		return p
+	}
+	expect := func(what string, cpu int64, ports int) {
+		t.Helper()
+		s := w.Snapshot()
+		d, m := s.Daemons[0].Shape, s.Nodes[s.NodeIndex("m")]
+		if d.Requests[model.CPU] != cpu || len(d.HostPorts) != ports || m.Used[model.CPU] != cpu || len(m.DaemonPorts) != ports {
+			t.Errorf("%s: it requests %v and ports %v; on node m %v and %v", what, d.Requests, d.HostPorts, m.Used, m.DaemonPorts)
+		}
+	}
+	w.Update(pod("b", "3", "1", time.Minute, 2))
+	w.Update(ds)
+	expect("the webhook has tripled the request", 3000, 1)
+	w.Update(pod("a", "2", "1", time.Hour, 2))
+	expect("an older pod", 3000, 1)
+	w.Delete(pod("b", "3", "1", time.Minute, 3))
+	expect("the newest pod is gone", 3000, 1)
+	ds = ds.DeepCopy()
+	ds.Annotations[appsv1.DeprecatedTemplateGeneration], ds.Generation, ds.ResourceVersion = "2", 2, "9"
+	w.Update(ds)
+	expect("the template is another one", 1000, 0)
+	w.Update(pod("c", "4", "2", 0, 10))
+	expect("its first pod", 4000, 1)
 }
 
 // An annotation changes neither the generation nor the status of a pool, but it does change what the pool allows.

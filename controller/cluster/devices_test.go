@@ -148,6 +148,27 @@ func TestPodsShareAClaim(t *testing.T) {
 	}
 }
 
+// What a running pod takes are the devices that its claim has, whatever the claim would get now.
+func TestARunningPodTakesTheDevicesThatItHas(t *testing.T) {
+	pod := sharing(podOf("a", "n", "1", 1))
+	claim := twoGPUs(2, "n", pod)
+	claim.Spec.Devices.Requests[0].Exactly.AllocationMode = resourcev1.DeviceAllocationModeAll
+	claim.Spec.Devices.Requests[0].Exactly.Count = 0
+	for _, device := range []string{"gpu-2", "gpu-3"} {
+		one := claim.Status.Allocation.Devices.Results[0]
+		one.Device = device
+		claim.Status.Allocation.Devices.Results = append(claim.Status.Allocation.Devices.Results, one)
+	}
+	w, _ := fresh()
+	for _, o := range []client.Object{deviceClass(3), gpusOf("n", 4, 4), nodeOf("n", 5), claim, pod} {
+		w.Update(o)
+	}
+	s := w.Snapshot()
+	if n := &s.Nodes[0]; gpusIn(s, n.Used) != 4 || gpusIn(s, n.Allocatable) != 4 {
+		t.Errorf("%d of %d devices are in use, want 4 of 4", gpusIn(s, n.Used), gpusIn(s, n.Allocatable))
+	}
+}
+
 // A pod that has ended holds a shared claim no longer than its reservation, although it still exists: the next pod
 // gets the devices. That also holds for one that ended before it was bound.
 func TestAPodThatHasEndedDoesNotLead(t *testing.T) {

@@ -39,14 +39,16 @@ var kinds = []kind{
 			s.pods.dropPlace(o.Name)
 		}
 	}),
-	kindOf(&karpv1.NodeClaim{}, func(s *State, o *karpv1.NodeClaim, now time.Time) {
+	managed(kindOf(&karpv1.NodeClaim{}, func(s *State, o *karpv1.NodeClaim, now time.Time) {
 		delete(s.nodes.written, o.UID)
 		s.nodes.updateClaim(o, now)
-	}, (*State).deleteClaim),
-	tableOf(&karpv1.NodePool{}, func(s *State) *table[*karpv1.NodePool] { return &s.objects.pools }, poolMatters,
-		(*State).poolChanged),
+	}, (*State).deleteClaim), func(s *State) *table[*karpv1.NodeClaim] { return &s.objects.claims },
+		func(o *karpv1.NodeClaim) *karpv1.NodeClassReference { return o.Spec.NodeClassRef }),
+	managed(tableOf(&karpv1.NodePool{}, poolTable, poolMatters, (*State).poolChanged), poolTable,
+		func(o *karpv1.NodePool) *karpv1.NodeClassReference { return o.Spec.Template.Spec.NodeClassRef }),
 	kindOf(&appsv1.DaemonSet{}, (*State).updateDaemonSet, func(s *State, o *appsv1.DaemonSet, now time.Time) {
 		if s.objects.daemonSets.drop(o, now) {
+			delete(s.daemons.newest, o.UID)
 			s.daemonSetsChanged()
 		}
 	}),
@@ -75,6 +77,8 @@ var kinds = []kind{
 		s.budgets.updateBudget(o, s.pods.all, now)
 	}, func(s *State, o *policyv1.PodDisruptionBudget, now time.Time) { s.budgets.deleteBudget(o, now) }),
 }
+
+func poolTable(s *State) *table[*karpv1.NodePool] { return &s.objects.pools }
 
 // owning are the kinds that say how many pods will be created. A State that may not read them expects none.
 var owning = []kind{
@@ -120,7 +124,7 @@ func otherQuota(a, b *corev1.ResourceQuota) bool {
 // kindByType maps the type of an object to its kind.
 var kindByType = func() map[reflect.Type]kind {
 	out := map[reflect.Type]kind{}
-	for _, k := range slices.Concat(kinds, owning, spreading, networks, settings, allocations) {
+	for _, k := range slices.Concat(kinds, owning, spreading, networks, settings, allocations, capacityKinds) {
 		out[reflect.TypeOf(k.object)] = k
 	}
 	return out
@@ -174,9 +178,9 @@ func otherGeneration[T client.Object](a, b T) bool {
 
 // Update takes in an object of one of these kinds, and ignores others: Pod, Node, NodeClaim, NodePool, DaemonSet,
 // LimitRange, Namespace, NodeOverlay, PodDisruptionBudget, PersistentVolumeClaim, PersistentVolume, StorageClass,
-// CSINode, Service, ENIConfig, the kinds of resource.k8s.io, the ConfigMap of the VPC CNI, and the kinds that say how
-// many pods will be created: ReplicaSet, StatefulSet, Job, ReplicationController and ResourceQuota. The object is
-// kept: do not change it.
+// CSINode, CSIDriver, CSIStorageCapacity, Service, ENIConfig, the kinds of resource.k8s.io, the ConfigMap of the VPC
+// CNI, and the kinds that say how many pods will be created: ReplicaSet, StatefulSet, Job, ReplicationController and
+// ResourceQuota. The object is kept: do not change it.
 func (s *State) Update(o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

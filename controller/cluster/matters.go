@@ -32,11 +32,22 @@ func nodeMatters(a, b *corev1.Node) bool {
 func claimMatters(a, b *karpv1.NodeClaim) bool {
 	return a.UID != b.UID || a.Status.ProviderID != b.Status.ProviderID ||
 		!a.DeletionTimestamp.Equal(b.DeletionTimestamp) || !a.Status.LastPodEventTime.Equal(&b.Status.LastPodEventTime) ||
-		!maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations) ||
+		!maps.Equal(a.Labels, b.Labels) || !sameAnnotations(a.Annotations, b.Annotations) ||
 		!sameResources(a.Status.Allocatable, b.Status.Allocatable) || !sameResources(a.Status.Capacity, b.Status.Capacity) ||
 		slices.ContainsFunc([]string{
 			karpv1.ConditionTypeInitialized, karpv1.ConditionTypeDrifted, karpv1.ConditionTypeInstanceTerminating,
 		}, func(c string) bool { return conditionOf(a, c) != conditionOf(b, c) })
+}
+
+// sameAnnotations compares the annotations on which a node's record depends, all but the reason of its removal.
+func sameAnnotations(a, b map[string]string) bool {
+	if maps.Equal(a, b) {
+		return true
+	}
+	a, b = maps.Clone(a), maps.Clone(b)
+	delete(a, translate.AnnotationDisruption)
+	delete(b, translate.AnnotationDisruption)
+	return maps.Equal(a, b)
 }
 
 // conditionOf returns a condition's status and reason as one text.

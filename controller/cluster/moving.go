@@ -16,7 +16,7 @@ func (s *State) splitMoving(m *node, now time.Time) {
 		return
 	}
 	// Budgets and annotations delay the pods, but all of them leave in the end.
-	deadline := translate.HasDeadline(m.claim) || translate.Migrating(m.object)
+	deadline := translate.Migrating(m.object) || translate.HasDeadline(m.claim) && !s.nodes.mayStay(m)
 	var stay []*pod
 	for _, p := range m.pods {
 		held := p.HeldUntil.After(now)
@@ -27,6 +27,13 @@ func (s *State) splitMoving(m *node, now time.Time) {
 		}
 	}
 	m.pods = stay
+}
+
+// mayStay reports whether the node is only the victim of a command that a protected pod undoes in spite of the claim's
+// deadline (engine.StillTrue). Drift does not wait for pods that have one.
+func (ns *nodes) mayStay(m *node) bool {
+	c, victim, err := translate.CommandOf(m.claim)
+	return victim && err == nil && c.Method != model.Drifted && !ns.leaves(m)
 }
 
 // collectMoving gathers the pods that must leave their nodes. If there are none, which is nearly always, it costs

@@ -102,6 +102,15 @@ func TestOnlyWhoWillComeAgainLeavesItsMachine(t *testing.T) {
 	}
 	held := func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.DoNotDisruptAnnotationKey: "true"} }
 	grace := func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour} }
+	victim := func(method model.Method, and func(*karpv1.NodeClaim)) func(*karpv1.NodeClaim) {
+		return func(c *karpv1.NodeClaim) {
+			c.DeletionTimestamp = nil
+			c.Annotations = map[string]string{translate.AnnotationCommand: translate.Command{
+				ID: "x", Method: method, Victims: []translate.Victim{{Claim: "c"}}, Since: noon,
+			}.Text()}
+			and(c)
+		}
+	}
 	for name, c := range map[string]struct {
 		pod   func(*corev1.Pod)
 		claim func(*karpv1.NodeClaim)
@@ -112,17 +121,19 @@ func TestOnlyWhoWillComeAgainLeavesItsMachine(t *testing.T) {
 		"do-not-disrupt":                 {held, nil, false},
 		"do-not-disrupt, but a deadline": {held, grace, true},
 		"an ordinary pod":                {func(*corev1.Pod) {}, nil, true},
+
+		"do-not-disrupt, a deadline, and a command that waits for it": {held, victim(model.Underutilized, grace), false},
+		"do-not-disrupt, a deadline, and a command that does not":     {held, victim(model.Drifted, grace), true},
+		"a command that would wait, but the claim is being deleted": {held, victim(model.Underutilized,
+			func(c *karpv1.NodeClaim) { grace(c); c.DeletionTimestamp = &metav1.Time{Time: noon} }), true},
+		"an ordinary pod, a deadline and a command": {func(*corev1.Pod) {}, victim(model.Underutilized, grace), true},
 		"the machine is only to be looked": {
 			func(*corev1.Pod) {},
 			func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil }, false,
 		},
-		"the machine is a command's victim": {func(*corev1.Pod) {}, func(c *karpv1.NodeClaim) {
-			c.DeletionTimestamp = nil
-			c.Annotations = map[string]string{translate.AnnotationCommand: translate.Command{
-				ID: "x", Method: model.Drifted,
-				Victims: []translate.Victim{{Claim: "c"}}, Since: noon,
-			}.Text()}
-		}, true},
+		"the machine is a command's victim": {
+			func(*corev1.Pod) {}, victim(model.Drifted, func(*karpv1.NodeClaim) {}), true,
+		},
 	} {
 		w, _ := fresh()
 		if c.claim == nil {

@@ -74,6 +74,7 @@ func (s *State) addPods(m *node, now time.Time) {
 		d := &s.daemons.list[i]
 		if !daemons[d.Namespace+"/"+d.Name] && translate.RunsOn(d, &m.base) {
 			m.full.Used = m.full.Used.Plus(d.Shape.Requests)
+			m.full.DaemonPorts = append(m.full.DaemonPorts, d.Shape.HostPorts...)
 		}
 	}
 	m.shapes = s.shapes.epoch

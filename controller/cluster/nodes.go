@@ -135,18 +135,14 @@ func (ns *nodes) deleteClaim(o *karpv1.NodeClaim, now time.Time) {
 	delete(ns.written, o.UID)
 	delete(ns.ending, o.UID)
 	delete(ns.expiring, o.UID)
-	if ns.objects.claims.drop(o, now) {
-		ns.removeClaim(o.Name)
+	if !ns.objects.claims.drop(o, now) {
+		return
 	}
-}
-
-// removeClaim removes the record of a claim that is no longer in the table.
-func (ns *nodes) removeClaim(name string) {
-	if _, unpaired := ns.unpaired[name]; unpaired {
-		delete(ns.unpaired, name)
+	if _, unpaired := ns.unpaired[o.Name]; unpaired {
+		delete(ns.unpaired, o.Name)
 		ns.ordered, ns.stale = nil, true
 	}
-	before := setID(ns.claimID, ns.claimsOf, name, "")
+	before := setID(ns.claimID, ns.claimsOf, o.Name, "")
 	ns.setInstance(before, "")
 	ns.join(before)
 	ns.poke()
@@ -155,10 +151,12 @@ func (ns *nodes) removeClaim(name string) {
 // going reports whether the node is being removed: it is being deleted or about to expire, is a victim of a command,
 // is being left by a migration, or is being reclaimed by the cloud.
 func (ns *nodes) going(m *node) bool {
-	if !m.base.Deleting || m.object == nil {
-		return false
-	}
-	if m.object.DeletionTimestamp != nil || m.base.Command != "" || translate.Migrating(m.object) {
+	return m.base.Deleting && m.object != nil && (m.base.Command != "" || ns.leaves(m))
+}
+
+// leaves reports whether the node is being removed for another cause than a command, which may yet be undone.
+func (ns *nodes) leaves(m *node) bool {
+	if m.object.DeletionTimestamp != nil || translate.Migrating(m.object) {
 		return true
 	}
 	if m.claim == nil {

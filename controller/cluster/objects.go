@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -105,6 +106,8 @@ type objects struct {
 	daemonSets  table[*appsv1.DaemonSet]
 	limitRanges table[*corev1.LimitRange]
 	namespaces  table[*corev1.Namespace]
+
+	classKinds func() []schema.GroupKind // nil = all
 
 	list []model.Namespace // of snapshots, by name; nil = to be made
 }

@@ -18,26 +18,43 @@ import (
 	"github.com/nodeless/nodeless/engine/rules"
 )
 
-// podNetwork is the custom networking of the VPC CNI: the ENIConfigs, and what the cloud says about their subnets.
+// podNetwork is the custom networking of the VPC CNI: the ENIConfigs, and what the cloud says about their subnets. In
+// EKS Auto Mode, node classes take the place of ENIConfigs.
 type podNetwork struct {
 	configs table[*vpccni.ENIConfig]
 	subnets map[string]cloud.Subnet // that exist
 	asked   map[string]bool         // IDs that the cloud was queried for
+	byClass map[cloud.ClassRef]cloud.PodNetwork
 }
 
-// customized reports whether custom networking applies to the nodes of a class. EKS Auto Mode has none.
+// customized reports whether custom networking applies to the nodes of a class.
 func (sn *subnets) customized(class cloud.ClassRef) bool {
-	return sn.cni != nil && sn.cni.CustomNetwork && !isAutoClass(class)
+	if isAutoClass(class) {
+		return sn.pods.byClass[class].Custom
+	}
+	return sn.cni != nil && sn.cni.CustomNetwork
 }
 
-// ReservedENIs returns how many network interfaces of each node hold no pods because of custom networking.
-func (s *State) ReservedENIs() int {
+// SetPodNetwork sets how a class of EKS Auto Mode determines the addresses of pods.
+func (s *State) SetPodNetwork(class cloud.ClassRef, n cloud.PodNetwork) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.subnets.cni != nil && s.subnets.cni.CustomNetwork {
-		return 1
+	before := s.subnets.pods.byClass[class]
+	if s.subnets.pods.byClass == nil {
+		s.subnets.pods.byClass = map[cloud.ClassRef]cloud.PodNetwork{}
 	}
-	return 0
+	s.subnets.pods.byClass[class] = n
+	if before.Single != n.Single || before.Custom != n.Custom {
+		s.pools.readdress()
+		s.poke()
+	} else if !slices.EqualFunc(before.Subnets, n.Subnets, sameSubnet) {
+		s.poke()
+	}
+}
+
+// sameSubnet reports whether two readings of subnets say the same.
+func sameSubnet(a, b cloud.Subnet) bool {
+	return a.ID == b.ID && a.Free == b.Free && a.Scattered == b.Scattered && a.Zone == b.Zone
 }
 
 // CNI returns how the VPC CNI assigns addresses to pods; nil if unknown.
@@ -73,8 +90,7 @@ func (s *State) SetPodSubnets(ids []string, found []cloud.Subnet) {
 	for _, x := range found {
 		p.subnets[x.ID] = x
 	}
-	same := func(a, b cloud.Subnet) bool { return a.Free == b.Free && a.Zone == b.Zone }
-	if !maps.Equal(before.asked, p.asked) || !maps.EqualFunc(before.subnets, p.subnets, same) {
+	if !maps.Equal(before.asked, p.asked) || !maps.EqualFunc(before.subnets, p.subnets, sameSubnet) {
 		s.poke()
 	}
 }
@@ -111,10 +127,16 @@ func (sn *subnets) podSubnet(zone string, labels, annotations map[string]string)
 }
 
 // podSubnetsOf returns the IDs of the subnets that give addresses to pods of nodes with these labels and annotations,
-// in all zones of their class that in reports, and what is wrong with their ENIConfigs.
+// in all zones of their class that in reports, and what is wrong with their ENIConfigs or their NodeClass.
 func (sn *subnets) podSubnetsOf(class cloud.ClassRef, labels, annotations map[string]string, in func(zone string) bool,
 ) (ids, problems []string) {
 	ids = []string{}
+	auto := isAutoClass(class)
+	if auto && !sn.builtIn {
+		return ids, []string{fmt.Sprintf("spec.podSubnetSelectorTerms of %s %q needs the VPC CNI that EKS builds into nodes "+
+			"of Auto Mode, which this cluster does not have; remove it together with spec.podSecurityGroupSelectorTerms",
+			class.Kind, class.Name)}
+	}
 	zones := map[string]bool{}
 	for _, x := range sn.byClass[class] {
 		if in(x.Zone) {
@@ -122,16 +144,36 @@ func (sn *subnets) podSubnetsOf(class cloud.ClassRef, labels, annotations map[st
 		}
 	}
 	for _, zone := range slices.Sorted(maps.Keys(zones)) {
-		id, problem := sn.podSubnet(zone, labels, annotations)
-		if id != "" {
-			ids = append(ids, id)
+		var found []string
+		var problem string
+		if auto {
+			found, problem = sn.autoSubnets(class, zone)
+		} else if id, p := sn.podSubnet(zone, labels, annotations); id != "" {
+			found, problem = []string{id}, p
+		} else {
+			problem = p
 		}
+		ids = append(ids, found...)
 		if problem != "" {
 			problems = append(problems, problem)
 		}
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids), problems
+}
+
+// autoSubnets returns the IDs of the subnets for the pods of a NodeClass's nodes in a zone, or why there are none.
+func (sn *subnets) autoSubnets(class cloud.ClassRef, zone string) (ids []string, problem string) {
+	for _, x := range sn.pods.byClass[class].Subnets {
+		if x.Zone == zone {
+			ids = append(ids, x.ID)
+		}
+	}
+	if len(ids) == 0 {
+		problem = fmt.Sprintf("spec.podSubnetSelectorTerms of %s %q selects no subnet in %s, where spec.subnetSelectorTerms "+
+			"selects one for nodes; select a subnet there, too, or none for nodes", class.Kind, class.Name, zone)
+	}
+	return ids, problem
 }
 
 // networkOf returns the subnets that limit the launches of a NodePool; nil if they are unknown. If it has none,
@@ -143,7 +185,11 @@ func (sn *subnets) networkOf(np *karpv1.NodePool) (ids []string, notReady string
 	}
 	ids, problems := sn.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
 	if len(ids) == 0 {
-		return ids, cmp.Or(append(problems, "the cloud was not asked yet for the subnets of its ENIConfigs")...)
+		none := "the cloud was not asked yet for the subnets of its ENIConfigs"
+		if isAutoClass(class) {
+			none = "spec.subnetSelectorTerms of its NodeClass selects no subnet in a zone that it allows"
+		}
+		return ids, cmp.Or(append(problems, none)...)
 	}
 	return ids, ""
 }
@@ -176,8 +222,8 @@ func zonesOf(np *karpv1.NodePool) func(zone string) bool {
 	}
 }
 
-// PodNetworkProblems returns what is wrong with the ENIConfigs of a NodePool's nodes, by zone, or why their pods on
-// Windows get no addresses; reason is one word for it.
+// PodNetworkProblems returns what is wrong with the ENIConfigs of a NodePool's nodes or with their NodeClass, by zone,
+// or why their pods on Windows get no addresses; reason is one word for it.
 func (s *State) PodNetworkProblems(pool string) (reason string, problems []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +238,12 @@ func (s *State) PodNetworkProblems(pool string) (reason string, problems []strin
 	if !s.subnets.customized(class) {
 		return "", nil
 	}
+	reason = "ENIConfigUnusable"
+	if isAutoClass(class) {
+		reason = "PodSubnetUnusable"
+	}
 	_, problems = s.subnets.podSubnetsOf(class, templateLabels(np), np.Spec.Template.Annotations, zonesOf(np))
-	return "ENIConfigUnusable", problems
+	return reason, problems
 }
 
 // UnkeptTarget describes a warm target of the VPC CNI that none of the types allowed by a NodePool can keep; "" if

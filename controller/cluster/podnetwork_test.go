@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/nodeless/nodeless/api/vpccni"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 // customNetwork is the environment of the VPC CNI under custom networking, with the zone as the ENIConfig's name.
@@ -38,7 +40,7 @@ func TestPodsTakeAddressesOfTheirENIConfigsSubnet(t *testing.T) {
 		{ID: "s-1", Zone: "z", Free: 100, At: c.Now()}, {ID: "s-2", Zone: "z2", Free: 50, At: c.Now()},
 	})
 	w.Update(awsNode(2, customNetwork(2)...))
-	if n := w.ReservedENIs(); n != 1 {
+	if n := w.CNI().ReservedENIs(); n != 1 {
 		t.Errorf("%d interfaces hold no pods, want 1", n)
 	}
 	says := func(notReady string, subnets []string, problems ...string) {
@@ -134,6 +136,61 @@ func TestWhichENIConfigNodesHave(t *testing.T) {
 	}
 	if _, got := w.PodNetworkProblems("plain"); len(got) != 1 || !strings.Contains(got[0], "set ENI_CONFIG_LABEL_DEF") {
 		t.Errorf("of a pool whose nodes name none: %q", got)
+	}
+}
+
+// The subnets that a NodeClass selects for pods limit its pools. A zone without one gets no node. Elsewhere than in EKS's
+// own VPC CNI the terms cannot be fulfilled.
+func TestPodsTakeAddressesOfTheirNodeClasssPodSubnets(t *testing.T) {
+	c := clock.NewVirtual(noon.Add(time.Minute))
+	auto := cloud.ClassRef{Group: eksv1.GroupVersion.Group, Kind: eksv1.Kind, Name: "isolated"}
+	np := poolOf("auto", 1)
+	ref := np.Spec.Template.Spec.NodeClassRef
+	ref.Group, ref.Kind, ref.Name = auto.Group, auto.Kind, auto.Name
+	stage := func(builtIn bool, pods ...cloud.Subnet) *State {
+		w := New(Options{Clock: c, BuiltInCNI: builtIn})
+		w.Update(np)
+		w.SetPodNetwork(auto, cloud.PodNetwork{Custom: true, Subnets: pods})
+		w.SetSubnets(auto, []cloud.Subnet{
+			{ID: "s-1", Zone: "z", Free: 9, At: c.Now()}, {ID: "s-2", Zone: "z2", Free: 9, At: c.Now()},
+		})
+		w.SetCatalog(auto, m5LargeOf(110), "")
+		return w
+	}
+	for say, w := range map[string]*State{
+		"selects no subnet in z2, where":   stage(true, cloud.Subnet{ID: "pods-1", Zone: "z", Free: 200, At: c.Now()}),
+		"needs the VPC CNI that EKS build": stage(false, cloud.Subnet{ID: "pods-1", Zone: "z", Free: 200, At: c.Now()}),
+	} {
+		reason, got := w.PodNetworkProblems("auto")
+		if reason != "PodSubnetUnusable" || len(got) != 1 ||
+			!strings.Contains(got[0], `spec.podSubnetSelectorTerms of NodeClass "isolated" `+say) {
+			t.Errorf("%s: %s %q", say, reason, got)
+		}
+	}
+	if p := stage(false).Snapshot().Pools[0]; !strings.Contains(p.NotReady, "needs the VPC CNI") {
+		t.Errorf("without EKS's CNI the pool is not ready: %q", p.NotReady)
+	}
+	w := stage(true, cloud.Subnet{ID: "pods-1", Zone: "z", Free: 200, Scattered: 100, At: c.Now()},
+		cloud.Subnet{ID: "pods-2", Zone: "z2", Free: 100, At: c.Now()})
+	if reason, got := w.PodNetworkProblems("auto"); len(got) > 0 {
+		t.Errorf("%s %q", reason, got)
+	}
+	// The first interface is in the node's subnet; the second takes an address of its own and prefixes.
+	p := w.Snapshot().Pools[0]
+	steps := []model.AddressStep{{Pods: 0, Addresses: 17}, {Pods: 16, Addresses: 33}}
+	if got := p.Types[0].Addresses; !slices.Equal(p.Subnets, []string{"pods-1", "pods-2"}) || p.NotReady != "" ||
+		len(got) < 2 || !slices.Equal(got[:2], steps) {
+		t.Errorf("subnets %v, steps %v, not ready: %q", p.Subnets, got, p.NotReady)
+	}
+	claim := inFlight("5") // in either zone
+	claim.Spec.NodeClassRef = ref
+	w.Update(claim)
+	free := map[string]int64{}
+	for _, x := range w.Snapshot().Subnets {
+		free[x.ID] = x.Free
+	}
+	if free["pods-1"] != 167 || free["pods-2"] != 67 || free["s-1"] != 9 || free["s-2"] != 9 {
+		t.Errorf("beside a node in flight %v are free", free)
 	}
 }
 

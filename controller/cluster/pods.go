@@ -36,6 +36,7 @@ type pods struct {
 	successors  *successors
 	owners      *owners
 	nominations *nominations
+	daemons     *daemons
 
 	placeholders *placeholders
 	all          map[types.NamespacedName]*pod
@@ -86,6 +87,7 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 		}
 	}
 	ps.replace(key, old, next, now)
+	ps.daemons.podCame(o, next)
 }
 
 // replace puts a pod in the place of the one of that name, nil if there is none. A pod without a shape neither waits

@@ -111,8 +111,8 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 		p, _ := pl.names.Pool(np, translate.PoolState{
 			Now: now, Types: types, NotReady: notReady, Usage: u.resources, Nodes: u.nodes, Budgeted: u.budgeted, Going: u.going,
 		}) // a pool that cannot be translated says so in NotReady
-		if p.Static && pl.noStatic {
-			p.NotReady = "spec.replicas is set, but the feature gate StaticCapacity is off"
+		if off := pl.StaticOff(np); off != "" {
+			p.NotReady = off
 			p.Replicas = max(p.Replicas, p.NodeCount)
 		}
 		pl.impose(&p, class)
@@ -126,6 +126,14 @@ func (pl *pools) renderPools(use map[string]usage, now time.Time) []model.Pool {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))
 	})
 	return out
+}
+
+// StaticOff says why a pool with spec.replicas neither gains nor loses nodes; "" if that is not so.
+func (pl *pools) StaticOff(np *karpv1.NodePool) string {
+	if np.Spec.Replicas == nil || !pl.noStatic {
+		return ""
+	}
+	return "spec.replicas is set, but the feature gate StaticCapacity is off"
 }
 
 // ClassRef names the node class of a NodePool's template or of a NodeClaim; the zero value if there is none.

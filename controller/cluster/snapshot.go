@@ -52,6 +52,7 @@ func (s *State) refresh(now time.Time) {
 	s.nodes.expire(now)
 	s.successors.expireSuccessors(now)
 	s.recount()
+	s.pods.refreshCapacities()
 	s.overlaid.overlay()
 	epoch := s.shapes.epoch
 	s.shapes.render()

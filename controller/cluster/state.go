@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,6 +28,9 @@ type Options struct {
 	Names *translate.Names // default a new table
 	// Networks makes Attach watch ENIConfigs and the VPC CNI's ConfigMap, too.
 	Networks bool
+	// ClassKinds returns the kinds of node classes whose NodePools and NodeClaims the State takes in; nil = all. See
+	// Manages.
+	ClassKinds func() []schema.GroupKind
 	// Overlays makes Attach watch NodeOverlays, too.
 	Overlays  bool
 	Scheduler translate.SchedulerConfig // of the cluster's kube-scheduler
@@ -88,7 +92,7 @@ func New(o Options) *State {
 		o.Names = translate.NewNames()
 	}
 	h := &hub{clock: o.Clock, changed: make(chan struct{}, 1)}
-	objects, shapes := &objects{hub: h}, &shapes{byKey: map[string]*shape{}}
+	objects, shapes := &objects{hub: h, classKinds: o.ClassKinds}, &shapes{byKey: map[string]*shape{}}
 	nodes := &nodes{
 		hub: h, objects: objects, byName: map[string]*node{}, unpaired: map[string]*node{},
 		written: map[types.UID]time.Time{}, ending: map[types.UID]time.Time{}, expiring: map[types.UID]bool{},
@@ -113,7 +117,7 @@ func New(o Options) *State {
 			hub: h, nodes: nodes, on: map[string]map[types.NamespacedName]model.MissingDaemon{},
 			of: map[types.NamespacedName]string{},
 		},
-		all: byPod, places: map[string]*place{},
+		all: byPod, places: map[string]*place{}, daemons: newDaemons(h, objects, nodes, o.Names),
 	}
 	offerings := &offerings{hub: h, exhausted: map[exhaustedKey]backoff{}}
 	failures := &failures{hub: h, byPool: map[string]failing{}, fromPools: o.ReadFailures}
@@ -137,7 +141,7 @@ func New(o Options) *State {
 		},
 		nominations:  nominations,
 		placeholders: newPlaceholders(h, pods),
-		daemons:      &daemons{hub: h, objects: objects, nodes: nodes, names: o.Names},
+		daemons:      pods.daemons,
 	}
 }
 

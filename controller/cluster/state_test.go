@@ -196,13 +196,22 @@ func TestWhatWeWroteIsKnownAtOnce(t *testing.T) {
 	}
 	other := claimOf("d", "", 9)
 	w.ObserveClaim(other)
-	c.Advance(unconfirmed)
-	if len(w.Snapshot().Nodes) != 0 {
-		t.Error("a claim that the watch never shows is believed in for ever")
+	if late := w.Unconfirmed(); len(late) > 0 {
+		t.Errorf("%d claims are late at once", len(late))
+	}
+	for range 2 { // whoever asks may get no answer
+		c.Advance(unconfirmed)
+		if late := w.Unconfirmed(); len(late) != 1 || late[0] != other || len(w.Unconfirmed()) > 0 {
+			t.Errorf("the API server must be asked once about a claim that the watch does not show: %v", late)
+		}
+	}
+	if len(w.Snapshot().Nodes) != 1 {
+		t.Error("a claim that exists is forgotten because the watch is slow")
 	}
 	w.Update(other)
-	if len(w.Snapshot().Nodes) != 1 {
-		t.Error("a watch that was only slow must be believed")
+	c.Advance(unconfirmed)
+	if late := w.Unconfirmed(); len(late) > 0 || len(w.Snapshot().Nodes) != 1 {
+		t.Errorf("the watch has shown the claim, and %d are late", len(late))
 	}
 }
 

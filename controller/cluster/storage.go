@@ -26,6 +26,8 @@ type storage struct {
 	csiNodes table[*storagev1.CSINode]
 	devices  *devices
 
+	capacities capacities
+
 	users map[need]map[*pod]bool // pods whose shape depends on an object, or on its absence
 }
 

@@ -6,13 +6,15 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 )
 
-// unconfirmed is how long a claim that this process wrote, or a deletion that it requested, counts without being
-// shown by the watch.
+// unconfirmed is how long the watch may take to show a claim that this process wrote, or a deletion that it requested.
 const unconfirmed = 30 * time.Second
 
-// ObserveClaim makes the next snapshot include a claim that was just written or read, before the watch shows it. The
-// claim is kept: do not change it.
+// ObserveClaim makes the next snapshot include a claim that was just written or read, before the watch shows it. It
+// ignores a claim that is not managed here. The claim is kept: do not change it.
 func (ns *nodes) ObserveClaim(claim *karpv1.NodeClaim) {
+	if !ns.objects.Manages(claim.Spec.NodeClassRef) {
+		return
+	}
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	now := ns.clock.Now()
@@ -59,21 +61,28 @@ func (ns *nodes) Ending(claim *karpv1.NodeClaim) bool {
 	return ending
 }
 
-// expire drops the writes that the watch did not show in time.
-func (ns *nodes) expire(now time.Time) {
-	for uid, at := range ns.written {
-		if now.Sub(at) < unconfirmed {
-			continue
-		}
-		delete(ns.written, uid)
-		for key, c := range ns.objects.claims.live {
-			if c.UID == uid {
-				delete(ns.objects.claims.live, key)
-				ns.objects.claims.sorted = nil
-				ns.removeClaim(key.Name)
-			}
+// Unconfirmed returns the claims that this process wrote and that the watch has not shown in time: it is late, or they
+// are gone. The caller reads them from the API server, then calls ObserveClaim or ForgetClaim. Until then they count,
+// and each is returned again after the same time.
+func (ns *nodes) Unconfirmed() []*karpv1.NodeClaim {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	if len(ns.written) == 0 {
+		return nil
+	}
+	var out []*karpv1.NodeClaim
+	now := ns.clock.Now()
+	for _, c := range ns.objects.claims.byName() {
+		if at, ok := ns.written[c.UID]; ok && now.Sub(at) >= unconfirmed {
+			ns.written[c.UID] = now
+			out = append(out, c)
 		}
 	}
+	return out
+}
+
+// expire drops the requested deletions that the watch did not show in time.
+func (ns *nodes) expire(now time.Time) {
 	for uid, at := range ns.ending {
 		if now.Sub(at) < unconfirmed {
 			continue

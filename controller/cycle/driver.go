@@ -15,11 +15,11 @@ import (
 type Driver struct {
 	o      Options
 	search search
-	logged map[string]bool
+	logged map[string]time.Time // failures, since when they are in the log
 }
 
 // NewDriver returns a Driver that has decided nothing yet.
-func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[string]bool{}} }
+func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[string]time.Time{}} }
 
 // Provision decides for the pending pods.
 func (x *Driver) Provision(ctx context.Context) Decision {

@@ -5,10 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
@@ -20,8 +22,8 @@ type verdict struct {
 	unproven []string // promises that the plan may break
 }
 
-// judged makes a plan and checks it. If the plan fails or the engine panics, the plan is saved and logged once, and
-// nothing of it is carried out.
+// judged makes a plan and checks it. If the plan fails or the engine panics, the plan is saved once and logged once an
+// hour, and nothing of it is carried out.
 func (x *Driver) judged(
 	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
@@ -42,7 +44,7 @@ func (x *Driver) judged(
 	case len(v.unproven) > 0 && x.news(what+" unproven"):
 		x.o.Log.Warn("a plan was carried out although the check found no order in which kube-scheduler can bind its "+
 			"pods; it could not "+
-			"try all orders; logged once, counted by nodeless_plans_unproven_total", "by", what, "unproven", v.unproven)
+			"try all orders; logged once an hour, counted by nodeless_plans_unproven_total", "by", what, "unproven", v.unproven)
 	}
 	return plan, v
 }
@@ -59,12 +61,20 @@ func (x *Driver) save(b badPlan) string {
 	return path
 }
 
-// news reports whether the key is logged for the first time.
+// Failures that are logged: each once in logPause, and at most maxLogged in that time.
+const (
+	logPause  = time.Hour
+	maxLogged = 100
+)
+
+// news reports whether the key has not been logged for logPause, and records that it is logged now.
 func (x *Driver) news(key string) bool {
-	if x.logged[key] || len(x.logged) >= maxBadPlans {
+	now := x.o.Clock.Now()
+	maps.DeleteFunc(x.logged, func(_ string, at time.Time) bool { return now.Sub(at) >= logPause })
+	if _, logged := x.logged[key]; logged || len(x.logged) >= maxLogged {
 		return false
 	}
-	x.logged[key] = true
+	x.logged[key] = now
 	return true
 }
 

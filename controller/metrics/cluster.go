@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +31,15 @@ type State interface {
 	Snapshot() *model.Snapshot
 	// Budgeted returns how many of a pool's nodes count towards its budgets, and how many of them are being removed.
 	Budgeted(pool string) (nodes, removing int)
+	// Manages reports whether NodePools and NodeClaims with such a node class are managed here.
+	Manages(class *karpv1.NodeClassReference) bool
+	// ManagesNode reports whether the label of a Node without NodeClaim names such a node class.
+	ManagesNode(node *corev1.Node) bool
 }
 
 // Cluster collects the current state at each scrape: pods, nodes, pools, offerings and conditions. It keeps nothing,
-// so that the next scrape lacks what is gone from the cluster.
+// so that the next scrape lacks what is gone from the cluster. NodePools and NodeClaims of another controller are left
+// to it: their metrics would be exported twice.
 type Cluster struct{ o ClusterOptions }
 
 // NewCluster returns a Cluster, to be registered by the leader.
@@ -92,9 +98,8 @@ type view struct {
 	poolList karpv1.NodePoolList
 	classes  ec2v1.EC2NodeClassList
 
-	nodes map[string]*corev1.Node
-	// claimed are the provider IDs of claims: a Node is managed if its provider ID is among them.
-	claimed map[string]bool
+	nodes   map[string]*corev1.Node
+	claimed map[string]bool // provider IDs of claims
 }
 
 func (c *Cluster) view() (*view, error) {
@@ -107,6 +112,8 @@ func (c *Cluster) view() (*view, error) {
 			return nil, fmt.Errorf("metrics: list %s: %w", what, err)
 		}
 	}
+	v.claims.Items = slices.DeleteFunc(v.claims.Items, func(o karpv1.NodeClaim) bool { return !manages(c.o.State, &o) })
+	v.poolList.Items = slices.DeleteFunc(v.poolList.Items, func(o karpv1.NodePool) bool { return !manages(c.o.State, &o) })
 	v.snapshot = c.o.State.Snapshot()
 	for i := range v.nodeList.Items {
 		v.nodes[v.nodeList.Items[i].Name] = &v.nodeList.Items[i]
@@ -117,4 +124,20 @@ func (c *Cluster) view() (*view, error) {
 		}
 	}
 	return v, nil
+}
+
+// manages reports whether an object is no NodePool or NodeClaim of another controller.
+func manages(s State, o client.Object) bool {
+	switch o := o.(type) {
+	case *karpv1.NodeClaim:
+		return s.Manages(o.Spec.NodeClassRef)
+	case *karpv1.NodePool:
+		return s.Manages(o.Spec.Template.Spec.NodeClassRef)
+	}
+	return true
+}
+
+// managesNode reports whether a Node is managed here: it has a claim, or may soon.
+func (v *view) managesNode(node *corev1.Node) bool {
+	return v.claimed[node.Spec.ProviderID] || node.Labels[karpv1.NodePoolLabelKey] != "" && v.state.ManagesNode(node)
 }

@@ -1,14 +1,18 @@
 package metrics_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -62,6 +66,14 @@ type snapshot model.Snapshot
 
 func (s *snapshot) Snapshot() *model.Snapshot             { return (*model.Snapshot)(s) }
 func (s *snapshot) Budgeted(string) (nodes, removing int) { return 0, 0 }
+
+func (s *snapshot) Manages(class *karpv1.NodeClassReference) bool {
+	return class == nil || class.Group == "ours.example"
+}
+
+func (s *snapshot) ManagesNode(node *corev1.Node) bool {
+	return node.Labels["ours.example/class"] != ""
+}
 
 // offered collects a metric of offerings, by type, capacity type and zone.
 func offered(t *testing.T, metric string, pools ...model.Pool) map[string]float64 {
@@ -126,5 +138,92 @@ func TestOfferingsAreThoseOfAllNodePools(t *testing.T) {
 	}
 	if got, want := offered(t, backoff, pools...), map[string]float64{"m5.large spot b": 60}; !maps.Equal(got, want) {
 		t.Errorf("back-off: %v, want %v", got, want)
+	}
+}
+
+// beside is a cluster with a NodePool, a NodeClaim, a Node and a pod of ours and of another controller each.
+type beside struct{ client.Reader }
+
+func (beside) List(_ context.Context, into client.ObjectList, _ ...client.ListOption) error {
+	for _, of := range []string{"ours", "theirs"} {
+		named := metav1.ObjectMeta{Name: of, Labels: map[string]string{
+			karpv1.NodePoolLabelKey: of, of + ".example/class": "c",
+		}}
+		class := &karpv1.NodeClassReference{Group: of + ".example", Kind: "Class", Name: "c"}
+		switch list := into.(type) {
+		case *karpv1.NodePoolList:
+			pool := karpv1.NodePool{ObjectMeta: named}
+			pool.Spec.Template.Spec.NodeClassRef = class
+			pool.Spec.Limits = karpv1.Limits{corev1.ResourceCPU: resource.MustParse("8")}
+			pool.Status.Resources = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+			pool.StatusConditions().SetFalse(karpv1.ConditionTypeValidationSucceeded, of, "it is not valid")
+			list.Items = append(list.Items, pool)
+		case *karpv1.NodeClaimList:
+			claim := karpv1.NodeClaim{ObjectMeta: named, Spec: karpv1.NodeClaimSpec{NodeClassRef: class}}
+			claim.Status.ProviderID = of
+			claim.StatusConditions().SetTrue(karpv1.ConditionTypeLaunched)
+			list.Items = append(list.Items, claim)
+		case *corev1.NodeList:
+			list.Items = append(list.Items, corev1.Node{ObjectMeta: named, Spec: corev1.NodeSpec{ProviderID: of}})
+		case *corev1.PodList:
+			list.Items = append(list.Items, corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{NodeName: of}})
+		}
+	}
+	return nil
+}
+
+// The other controller exports the metrics of its NodePools and NodeClaims itself. Its Nodes and their pods are part of
+// the cluster, but not managed.
+func TestObjectsOfAnotherControllerAreNotExported(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	r.MustRegister(metrics.NewCluster(metrics.ClusterOptions{
+		Reader: beside{}, State: &snapshot{}, Clock: clock.NewVirtual(noon),
+	}))
+	informers := &informertest.FakeInformers{}
+	if err := metrics.WatchConditions(t.Context(), r, informers, &snapshot{}, clock.NewVirtual(noon)); err != nil {
+		t.Fatal(err)
+	}
+	var pools karpv1.NodePoolList
+	_ = beside{}.List(t.Context(), &pools)
+	seen, err := informers.FakeInformerFor(t.Context(), &karpv1.NodePool{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pools.Items {
+		seen.Add(&pools.Items[i])
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := map[string]int{}
+	managed := map[string]string{}
+	for _, f := range families {
+		of[f.GetName()] = len(f.Metric)
+		for _, m := range f.Metric {
+			label := map[string]string{}
+			for _, l := range m.Label {
+				label[l.GetName()] = l.GetValue()
+			}
+			if label["nodepool"] == "theirs" && label["managed"] == "" || label["karpenter_sh_nodepool"] == "theirs" &&
+				!strings.HasPrefix(f.GetName(), "operator_node_") || label["reason"] == "theirs" {
+				t.Errorf("%s of another controller: %v", f.GetName(), label)
+			}
+			if label["managed"] != "" {
+				managed[cmp.Or(label["node_name"], label["node"])] += label["managed"] + " "
+			}
+		}
+	}
+	for _, name := range []string{
+		"karpenter_nodepools_usage", "karpenter_nodepools_limit", "operator_nodeclaim_status_condition_count",
+		"operator_nodepool_status_condition_count", "operator_nodepool_status_condition_transitions_total",
+	} {
+		if of[name] == 0 {
+			t.Errorf("%s of ours is not exported", name)
+		}
+	}
+	if strings.Contains(managed["ours"], "false") || managed["ours"] == "" || strings.Contains(managed["theirs"], "true") ||
+		managed["theirs"] == "" {
+		t.Errorf("managed: %v", managed)
 	}
 }

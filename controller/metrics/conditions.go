@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -127,6 +128,7 @@ func each[P interface {
 // transitions measures changes of the conditions of a kind, and the deletion of its objects.
 type transitions struct {
 	kind
+	state  State
 	clock  clock.Clock
 	total  *prometheus.CounterVec
 	lasted *prometheus.HistogramVec
@@ -134,8 +136,8 @@ type transitions struct {
 }
 
 // WatchConditions counts changes of conditions from now on. Existing conditions count as changed once, as in
-// Karpenter. The handlers stay on the cache.
-func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Cache, c clock.Clock) error {
+// Karpenter. Objects of another controller do not count. The handlers stay on the cache.
+func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Cache, s State, c clock.Clock) error {
 	m := maker{r}
 	for _, k := range kinds() {
 		buckets := prometheus.ExponentialBuckets(0.5, 2, 15)
@@ -144,7 +146,7 @@ func WatchConditions(ctx context.Context, r prometheus.Registerer, from cache.Ca
 		}
 		prefix := "operator_" + k.name
 		t := &transitions{
-			kind: k, clock: c,
+			kind: k, state: s, clock: c,
 			total: m.counter(prefix+"_status_condition_transitions_total", "Changes of conditions' status.",
 				k.labels("type", "status", "reason")...),
 			lasted: m.histogram(prefix+"_status_condition_transition_seconds",
@@ -169,6 +171,9 @@ func (t *transitions) changed(old, now client.Object) {
 	if replaced(old, now) {
 		t.changed(old, nil)
 		old = nil
+	}
+	if !manages(t.state, cmp.Or(now, old)) {
+		return
 	}
 	if now == nil {
 		if at := old.GetDeletionTimestamp(); at != nil {

@@ -107,7 +107,7 @@ func TestAnObjectThatIsCreatedAgainIsAnotherOne(t *testing.T) {
 	if err := pods.Watch(t.Context(), cache); err != nil {
 		t.Fatal(err)
 	}
-	if err := metrics.WatchConditions(t.Context(), r, cache, at); err != nil {
+	if err := metrics.WatchConditions(t.Context(), r, cache, &snapshot{}, at); err != nil {
 		t.Fatal(err)
 	}
 	informer, err := cache.FakeInformerFor(t.Context(), &corev1.Pod{})

@@ -66,8 +66,7 @@ func (v *view) nodesAndUse(ch chan<- prometheus.Metric) {
 		for _, name := range names {
 			values = append(values, firstLabel(node, keys[name]))
 		}
-		managed := node.Labels[karpv1.NodePoolLabelKey] != "" || v.claimed[node.Spec.ProviderID]
-		values = append(values, node.Name, string(node.Status.Phase), strconv.FormatBool(managed))
+		values = append(values, node.Name, string(node.Status.Phase), strconv.FormatBool(v.managesNode(node)))
 		lifetime.put(ch, v.now.Sub(node.CreationTimestamp.Time).Seconds(), values...)
 		u, ok := uses[node.Name]
 		if !ok {

@@ -198,16 +198,16 @@ var podState = newGauge("karpenter_pods_state", "1 for each pod, with what it is
 func (v *view) pods(ch chan<- prometheus.Metric) {
 	for i := range v.podList.Items {
 		pod := &v.podList.Items[i]
-		on := map[string]string{}
+		on, managed := map[string]string{}, false
 		if node := v.nodes[pod.Spec.NodeName]; node != nil {
-			on = node.Labels
+			on, managed = node.Labels, v.managesNode(node)
 		}
-		pool := on[karpv1.NodePoolLabelKey]
 		podState.put(ch, 1,
-			pod.Name, pod.Namespace, ownerOf(pod), pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""), pool,
+			pod.Name, pod.Namespace, ownerOf(pod), pod.Spec.NodeName, strconv.FormatBool(pod.Spec.NodeName != ""),
+			on[karpv1.NodePoolLabelKey],
 			on[corev1.LabelTopologyZone], on[corev1.LabelArchStable], on[karpv1.CapacityTypeLabelKey],
 			on[corev1.LabelInstanceTypeStable],
-			string(pod.Status.Phase), strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(pool != ""))
+			string(pod.Status.Phase), strconv.FormatBool(condition(pod, corev1.PodReady) != nil), strconv.FormatBool(managed))
 	}
 }
 

@@ -162,7 +162,8 @@ func launchedAt(claim *karpv1.NodeClaim) time.Time {
 func (g *collector) collectNode(ctx context.Context, node *corev1.Node, there map[string]bool) error {
 	id := catalog.InstanceID(node.Spec.ProviderID)
 	if id == "" || there[id] || conditions.NodeReady(node) || node.DeletionTimestamp != nil ||
-		g.isYoung(node.CreationTimestamp.Time) || g.cluster.ClaimByProviderID(node.Spec.ProviderID) != nil {
+		g.isYoung(node.CreationTimestamp.Time) || g.cluster.ClaimByProviderID(node.Spec.ProviderID) != nil ||
+		!g.cluster.ManagesNode(node) {
 		return nil
 	}
 	gone, err := g.instances.isGone(ctx, id)

@@ -47,7 +47,7 @@ func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Durat
 		return 0, nil
 	}
 	claim, err := t.claimOf(ctx, node)
-	if err != nil {
+	if err != nil || !t.manages(node, claim) {
 		return 0, err
 	}
 	if claim != nil {
@@ -63,7 +63,7 @@ func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Durat
 	if !gone {
 		before := claim.DeepCopy()
 		if again, err := t.empty(ctx, node, claim); again != 0 || err != nil {
-			return again, err
+			return nextLook(node, again), err
 		}
 		if err := t.noteTerminating(ctx, before, claim); err != nil {
 			return 0, err
@@ -81,6 +81,23 @@ func (t *nodeTerminator) reconcile(ctx context.Context, name string) (time.Durat
 		}
 	}
 	return 0, t.releaseNode(ctx, node)
+}
+
+// nextLook returns when to call reconcile again for a Node that is not empty in d. If the Node is not ready, its
+// instance may end, and no event shows that.
+func nextLook(node *corev1.Node, d time.Duration) time.Duration {
+	if conditions.NodeReady(node) || d >= 0 && d < maxPoll {
+		return d
+	}
+	return maxPoll
+}
+
+// manages reports whether a Node is managed here: its claim decides or, if it has none, its label.
+func (t *nodeTerminator) manages(node *corev1.Node, claim *karpv1.NodeClaim) bool {
+	if claim != nil {
+		return t.cluster.Manages(claim.Spec.NodeClassRef)
+	}
+	return t.cluster.ManagesNode(node)
 }
 
 // claimOf returns the newest known state of a Node's claim, or nil if it has none.

@@ -90,6 +90,8 @@ func (o *launchOutcomes) backOff(claim *karpv1.NodeClaim, f cluster.LaunchFailur
 	f.Class = cluster.ClassRef(claim.Spec.NodeClassRef)
 	pool := claim.Labels[karpv1.NodePoolLabelKey]
 	until := o.cluster.LaunchFailed(pool, f)
+	o.log.Warn("a launch failed", "nodeclaim", claim.Name, "reason", f.Reason, "error", f.Message, "nodepool", pool,
+		"next", until)
 	o.recorder.Event(claim, corev1.EventTypeWarning, f.Reason, fmt.Sprintf(
 		"NodeClaim %s event: %s; NodePool %s launches again at %s", claim.Name, f.Message, pool,
 		until.UTC().Format(time.RFC3339)))

@@ -37,7 +37,7 @@ type step func(context.Context, *reconciliation) (goOn bool, err error)
 // reconcile advances one claim.
 func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	claim, err := c.readClaim(ctx, name)
-	if claim == nil {
+	if claim == nil || !c.cluster.Manages(claim.Spec.NodeClassRef) {
 		return 0, err
 	}
 	if claim.DeletionTimestamp != nil {

@@ -62,8 +62,7 @@ func (g *registrar) register(ctx context.Context, r *reconciliation) (bool, erro
 		return false, g.awaitNode(ctx, r)
 	case 1:
 	default:
-		found.SetFalse(karpv1.ConditionTypeRegistered, "MultipleNodesFound", fmt.Sprintf(
-			"%d Nodes have provider ID %s; delete those that are not this instance", len(nodes), r.claim.Status.ProviderID))
+		found.SetFalse(karpv1.ConditionTypeRegistered, multipleNodes, tooMany(nodes))
 		return false, g.awaitNode(ctx, r)
 	}
 	node := nodes[0]
@@ -93,18 +92,36 @@ func (g *registrar) find(ctx context.Context, r *reconciliation, nodes []*corev1
 		return false, g.missing(ctx, r)
 	}
 	if len(nodes) > 1 {
+		g.recorder.Event(r.claim, corev1.EventTypeWarning, multipleNodes, tooMany(nodes))
 		return false, nil
 	}
-	r.node = nodes[0]
+	node := nodes[0]
 	g.state.claims.update(r.claim.UID, func(s *claimState) { s.nodeMissingSince = time.Time{} })
-	// A kubelet whose Node was removed creates a new one with the taint that keeps pods away. Only adopt removes it.
-	if r.node.DeletionTimestamp == nil && !isRegistered(r.node) {
+	// A kubelet whose Node was removed, or whose host name has changed, creates a new one with the taint that keeps pods
+	// away. Only adopt removes it.
+	returned := node.DeletionTimestamp == nil && !isRegistered(node)
+	if returned {
 		if there, err := g.exists(ctx, r.claim); !there || err != nil {
 			return false, err
 		}
-		return true, g.adopt(ctx, r.claim, r.node, false)
+	}
+	r.node, r.claim.Status.NodeName = node, node.Name
+	if returned {
+		return true, g.adopt(ctx, r.claim, node, false)
 	}
 	return true, nil
+}
+
+// multipleNodes is the reason of the condition or event that names the Nodes of a claim that has several.
+const multipleNodes = "MultipleNodesFound"
+
+func tooMany(nodes []*corev1.Node) string {
+	names := make([]string, len(nodes))
+	for i, n := range nodes {
+		names[i] = n.Name
+	}
+	return fmt.Sprintf("%d Nodes have provider ID %s (%s); delete those that are not this instance", len(nodes),
+		nodes[0].Spec.ProviderID, strings.Join(names, ", "))
 }
 
 // exists asks the API server whether a claim exists and is not being deleted: the cache may be late, and a NodeGroup

@@ -25,6 +25,9 @@ func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 // deviceKinds are the resources of dynamic resource allocation.
 var deviceKinds = []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"}
 
+// storageKinds say where volumes can be created and attached.
+var storageKinds = []string{"storageclasses", "csinodes", "csidrivers", "csistoragecapacities"}
+
 // Rules are the permissions that the controller needs in the whole cluster.
 func Rules() []rbacv1.PolicyRule {
 	read, write := []string{"get", "list", "watch"}, []string{"patch"}
@@ -41,7 +44,7 @@ func Rules() []rbacv1.PolicyRule {
 		// Which pods default topology spread constraints count, beside those of the controllers above.
 		rule("", []string{"services"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
-		rule("storage.k8s.io", []string{"storageclasses", "csinodes", "volumeattachments"}, read),
+		rule("storage.k8s.io", append([]string{"volumeattachments"}, storageKinds...), read),
 		rule("resource.k8s.io", deviceKinds, read),
 		// Nodes: taints, labels, finalizers, and deletion.
 		rule("", []string{"nodes"}, []string{"patch", "delete"}),
@@ -72,6 +75,8 @@ func Rules() []rbacv1.PolicyRule {
 		rule("", []string{"pods/status", "nodes/status"}, write),
 		rule("", []string{"pods/binding", "nodes"}, []string{"create"}),
 		named(rule("", []string{"configmaps"}, []string{"get"}), fargate.LoggingConfigMap),
+		// What nodes of AL2023 must know to join.
+		named(rule("networking.k8s.io", []string{"servicecidrs"}, []string{"get"}), "kubernetes"),
 		// Whether another controller leads in another namespace.
 		named(rule("coordination.k8s.io", []string{"leases"}, []string{"list"}), KarpenterLease),
 		// The decision log is kept in a ring of objects of this kind, which only the controller writes.
@@ -165,7 +170,7 @@ func ViewRules() []rbacv1.PolicyRule {
 		rule("apps", []string{"daemonsets", "deployments", "replicasets", "statefulsets"}, read),
 		rule("batch", []string{"cronjobs", "jobs"}, read),
 		rule("policy", []string{"poddisruptionbudgets"}, read),
-		rule("storage.k8s.io", []string{"storageclasses", "csinodes"}, read),
+		rule("storage.k8s.io", storageKinds, read),
 		rule("resource.k8s.io", deviceKinds, read),
 		rule("karpenter.sh", []string{"nodepools", "nodeclaims", "nodeoverlays"}, read),
 		rule("karpenter.k8s.aws", []string{"ec2nodeclasses"}, read),

@@ -52,6 +52,7 @@ func TestEveryWriteIsAllowed(t *testing.T) {
 		{"admission: webhooks", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "create get update"},
 		{"admission: webhooks", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "create get update"},
 		{"everybody: events", "", "events", "create patch"},
+		{"run: the range of Services", "networking.k8s.io", "servicecidrs", "get"},
 	} {
 		if !may(rbac.Rules(), w.group, w.resource, w.verbs) {
 			t.Errorf("%s: %s on %s of group %q is not allowed", w.who, w.verbs, w.resource, w.group)

@@ -88,15 +88,16 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	if err != nil {
 		return 0, client.IgnoreNotFound(err) // its deletion triggers another call
 	}
+	if podNetworker, ok := k.o.Provider.(cloud.PodNetworker); ok {
+		cni := k.o.Cluster.CNI()
+		podNetworker.ReserveENIs(cni.ReservedENIs())
+		podNetworker.DelegatePrefixes(cni != nil && cni.PrefixDelegation)
+	}
 	class, resolveErr := k.resolve(ctx, ref, h, object)
 	k.o.Cluster.SetGroup(ref, aws.NodeGroupOf(class))
 	if why := notReady(class); why != "" {
 		k.offerNothing(ref, why)
 		return k.oldIn(ref), resolveErr
-	}
-	podNetworker, _ := k.o.Provider.(cloud.PodNetworker)
-	if podNetworker != nil {
-		podNetworker.ReserveENIs(k.o.Cluster.ReservedENIs())
 	}
 	offered, err := k.o.Provider.Catalog(ctx, ref)
 	switch {
@@ -106,22 +107,40 @@ func (k *classReconciler) reconcile(ctx context.Context, key string) (time.Durat
 	case err != nil: // the previous offer is still approximately right
 		return 0, errors.Join(resolveErr, fmt.Errorf("catalog of %s: %w", title(ref), err))
 	}
-	k.o.Cluster.SetCatalog(ref, offered, "")
-	if err := errors.Join(k.offerReservations(ctx, ref), k.offerPlacement(ctx, ref)); err != nil {
+	if err := k.offerPodNetwork(ctx, ref); err != nil {
 		return 0, errors.Join(resolveErr, err)
 	}
 	if p, ok := k.o.Provider.(cloud.Addresser); ok {
 		k.o.Cluster.SetSubnets(ref, p.Subnets(ref))
 	}
-	if ids := k.o.Cluster.PodSubnets(); podNetworker != nil && len(ids) > 0 {
-		found, err := podNetworker.SubnetsByID(ctx, ids)
-		if err != nil {
-			return 0, errors.Join(resolveErr, fmt.Errorf("subnets of ENIConfigs: %w", err))
-		}
-		k.o.Cluster.SetPodSubnets(ids, found)
+	err = errors.Join(k.offerReservations(ctx, ref), k.offerPlacement(ctx, ref))
+	k.o.Cluster.SetCatalog(ref, offered, "") // last, as launches begin with it
+	if err != nil {
+		return 0, errors.Join(resolveErr, err)
 	}
 	k.touchPools(ref)
 	return k.oldIn(ref), resolveErr
+}
+
+// offerPodNetwork sets in which subnets pods get addresses, if not in those of their nodes.
+func (k *classReconciler) offerPodNetwork(ctx context.Context, ref cloud.ClassRef) error {
+	p, ok := k.o.Provider.(cloud.PodNetworker)
+	if !ok {
+		return nil
+	}
+	network, err := p.PodNetwork(ctx, ref)
+	if err != nil {
+		return fmt.Errorf("pod network of %s: %w", title(ref), err)
+	}
+	k.o.Cluster.SetPodNetwork(ref, network)
+	if ids := k.o.Cluster.PodSubnets(); len(ids) > 0 {
+		found, err := p.SubnetsByID(ctx, ids)
+		if err != nil {
+			return fmt.Errorf("subnets of ENIConfigs: %w", err)
+		}
+		k.o.Cluster.SetPodSubnets(ids, found)
+	}
+	return nil
 }
 
 // offerReservations sets which capacity reservations a class selects, and what they have free.

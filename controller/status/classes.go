@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud"
 	"github.com/nodeless/nodeless/internal/kit/mutationcache"
 )
@@ -40,6 +42,13 @@ func NewClasses(ctx context.Context, reader client.Reader, further ...Kind) *Cla
 		c.handles[k.GroupKind()] = &foreignKind{Kind: k, found: map[types.UID]finding{}}
 	}
 	return c
+}
+
+// Kinds returns the kinds of node classes of all NodePools and NodeClaims that this controller manages. The claims of
+// microVMs refer to a FargateProfile.
+func (c *Classes) Kinds() []schema.GroupKind {
+	return append(slices.Collect(maps.Keys(c.handles)),
+		schema.GroupKind{Group: v1alpha1.GroupVersion.Group, Kind: "FargateProfile"})
 }
 
 // Get returns the EC2NodeClass that a class is or stands for; nil if there is none, or the cache does not know it

@@ -10,7 +10,9 @@ import (
 	opstatus "github.com/awslabs/operatorpkg/status"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -60,6 +62,9 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 		return 0, fmt.Errorf("read NodePool %s: %w", name, err)
 	}
 	pool := p.wrote.Newest(cached).DeepCopy()
+	if !p.o.Cluster.Manages(pool.Spec.Template.Spec.NodeClassRef) {
+		return 0, p.rejectUnserved(ctx, pool)
+	}
 	if err := p.stamp(ctx, pool); err != nil {
 		return 0, err
 	}
@@ -82,6 +87,23 @@ func (p *poolReconciler) reconcile(ctx context.Context, name string) (time.Durat
 		p.mu.Unlock()
 	}
 	return 0, client.IgnoreNotFound(err)
+}
+
+// rejectUnserved says on a pool that is not managed here that the API server does not serve the kind of its class: no
+// controller can know it. If it does, the pool is left to its controller.
+func (p *poolReconciler) rejectUnserved(ctx context.Context, pool *karpv1.NodePool) error {
+	ref := cluster.ClassRef(pool.Spec.Template.Spec.NodeClassRef)
+	_, err := p.o.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
+	switch {
+	case err == nil:
+		return nil
+	case !meta.IsNoMatchError(err):
+		return fmt.Errorf("whether the API server serves %s of group %q: %w", ref.Kind, ref.Group, err)
+	}
+	before := pool.DeepCopy()
+	pool.StatusConditions().SetFalse(karpv1.ConditionTypeNodeClassReady, "NodeClassNotFound", p.o.Classes.unknown(ref))
+	_, err = p.wrote.PatchStatus(ctx, p.o.Client, before, pool)
+	return client.IgnoreNotFound(err)
 }
 
 // stateOf returns the state of a pool, a new one if there is none; p.mu must be held.
@@ -141,9 +163,14 @@ func (p *poolReconciler) validate(ctx context.Context, pool *karpv1.NodePool) {
 	} else {
 		_, err = p.o.Cluster.Names().Pool(pool, translate.PoolState{Now: p.o.Clock.Now()})
 	}
-	if err != nil {
+	off := p.o.Cluster.StaticOff(pool)
+	switch {
+	case err != nil:
 		found.SetFalse(karpv1.ConditionTypeValidationSucceeded, "NodePoolValidationFailed", err.Error())
-	} else {
+	case off != "":
+		found.SetFalse(karpv1.ConditionTypeValidationSucceeded, "StaticCapacityDisabled", off+": no node is launched; run "+
+			"the controller with --feature-gates StaticCapacity=true (the chart's settings.featureGates.staticCapacity)")
+	default:
 		found.SetTrue(karpv1.ConditionTypeValidationSucceeded)
 	}
 	reason, message := p.classVerdict(pool)

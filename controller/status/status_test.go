@@ -231,6 +231,18 @@ func (s *story) says(o conditioned, kind string, want metav1.ConditionStatus, re
 	})
 }
 
+// The feature gate StaticCapacity is off by default: whoever waits for a static pool learns that it launches nothing.
+func TestAStaticPoolIsNotReadyWithoutItsGate(t *testing.T) {
+	s := tell(t)
+	s.create(class("fine"))
+	np, replicas := pool("static", "fine"), int64(1)
+	np.Spec.Replicas = &replicas
+	s.create(np)
+	s.says(np, karpv1.ConditionTypeValidationSucceeded, metav1.ConditionFalse, "StaticCapacityDisabled",
+		"--feature-gates StaticCapacity=true")
+	s.says(np, opstatus.ConditionReady, metav1.ConditionFalse, "")
+}
+
 func TestAPoolSaysThatItIsReadyAndWhatItHas(t *testing.T) {
 	s := tell(t)
 	s.create(class("fine"))

@@ -1,11 +1,15 @@
 package translate
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	extensions "k8s.io/api/extensions/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/nodeless/nodeless/engine/model"
 )
@@ -20,6 +24,27 @@ func (n *Names) Daemon(ds *appsv1.DaemonSet, ranges []*corev1.LimitRange) model.
 	s.Unmodelled, s.Volumes, s.Blocked = nil, nil, ""
 	s.Key = n.shapeKey(&s)
 	return model.Daemon{Namespace: ds.Namespace, Name: ds.Name, Shape: s}
+}
+
+// AsItsPod returns the daemon with what one of its pods requests and the host ports that the pod takes. These may
+// differ from the template: admission adds the overhead of a RuntimeClass, and webhooks change requests.
+func (n *Names) AsItsPod(d model.Daemon, pod *model.Shape) model.Daemon {
+	d.Shape.Requests, d.Shape.HostPorts = pod.Requests, pod.HostPorts
+	d.Shape.Key = n.shapeKey(&d.Shape)
+	return d
+}
+
+// TemplateOfDaemonSet returns the generation of the DaemonSet's pod template, 0 if it is unknown.
+func TemplateOfDaemonSet(ds *appsv1.DaemonSet) int64 {
+	n, _ := strconv.ParseInt(ds.Annotations[appsv1.DeprecatedTemplateGeneration], 10, 64)
+	return n
+}
+
+// TemplateOfDaemonPod returns the generation of the template that a DaemonSet's pod was made from, 0 if it is unknown
+// (k8s.io/kubernetes/pkg/controller/daemon/util, CreatePodTemplate, v1.36).
+func TemplateOfDaemonPod(pod *corev1.Pod) int64 {
+	n, _ := strconv.ParseInt(pod.Labels[extensions.DaemonSetTemplateGenerationKey], 10, 64)
+	return n
 }
 
 // automatic are the tolerations that the DaemonSet controller adds to its pods (Kubernetes documentation, "DaemonSet:
@@ -68,42 +93,77 @@ func allows(n *model.Node, rs model.Requirements) bool {
 	return labels.Conflict(rs, open) == ""
 }
 
-// AsCreated returns the spec of a pod template as the API server will create it: where a container has a limit and no
+// AsCreated returns the spec of a pod template as the API server will create it. Where a container has a limit and no
 // request, the limit is the request, and the namespace's LimitRanges fill in where it has neither (Kubernetes
-// documentation, "Limit Ranges"). The template is not changed.
+// documentation, "Limit Ranges"). On the host's network, each port of a container is one of the host
+// (k8s.io/kubernetes/pkg/apis/core/v1, SetDefaults_Pod, v1.36; pod templates lack it). The template is not changed.
 func AsCreated(spec *corev1.PodSpec, ranges []*corev1.LimitRange) corev1.PodSpec {
 	out := *spec
-	out.InitContainers = withRequests(spec.InitContainers, ranges)
-	out.Containers = withRequests(spec.Containers, ranges)
+	out.InitContainers = containersAsCreated(spec.InitContainers, ranges, spec.HostNetwork)
+	out.Containers = containersAsCreated(spec.Containers, ranges, spec.HostNetwork)
+	out.Resources = podResourcesAsCreated(spec)
 	return out
 }
 
-func withRequests(containers []corev1.Container, ranges []*corev1.LimitRange) []corev1.Container {
+func containersAsCreated(containers []corev1.Container, ranges []*corev1.LimitRange, hostNetwork bool,
+) []corev1.Container {
 	if len(containers) == 0 {
 		return nil
 	}
 	out := make([]corev1.Container, len(containers))
 	for i, c := range containers {
 		requests := corev1.ResourceList{}
-		fill := func(amounts corev1.ResourceList) {
-			for name, amount := range amounts {
-				if _, said := requests[name]; !said {
-					requests[name] = amount
-				}
-			}
-		}
-		fill(c.Resources.Requests)
-		fill(c.Resources.Limits)
+		fill(requests, c.Resources.Requests)
+		fill(requests, c.Resources.Limits)
 		for _, r := range ranges {
 			for _, item := range r.Spec.Limits {
 				if item.Type == corev1.LimitTypeContainer {
-					fill(item.DefaultRequest)
-					fill(item.Default) // the API server uses it as the DefaultRequest if there is none
+					fill(requests, item.DefaultRequest)
+					fill(requests, item.Default) // the API server uses it as the DefaultRequest if there is none
 				}
 			}
 		}
 		c.Resources.Requests = requests
+		if hostNetwork {
+			c.Ports = slices.Clone(c.Ports)
+			for k := range c.Ports {
+				c.Ports[k].HostPort = cmp.Or(c.Ports[k].HostPort, c.Ports[k].ContainerPort)
+			}
+		}
 		out[i] = c
 	}
 	return out
+}
+
+// podResourcesAsCreated returns the resources of the pod as a whole. If it has limits, the API server adds what it does
+// not request: of CPU and memory the sum of its containers, else the limit. It does so before LimitRanges apply
+// (k8s.io/kubernetes/pkg/apis/core/v1, defaultPodRequests, v1.36).
+func podResourcesAsCreated(spec *corev1.PodSpec) *corev1.ResourceRequirements {
+	if spec.Resources == nil || len(spec.Resources.Limits) == 0 {
+		return spec.Resources
+	}
+	sum := resourcehelper.AggregateContainerRequests(&corev1.Pod{Spec: corev1.PodSpec{
+		InitContainers: containersAsCreated(spec.InitContainers, nil, false),
+		Containers:     containersAsCreated(spec.Containers, nil, false),
+	}}, resourcehelper.PodResourcesOptions{})
+	out := spec.Resources.DeepCopy()
+	if out.Requests == nil {
+		out.Requests = corev1.ResourceList{}
+	}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		if amount, ok := sum[name]; ok {
+			fill(out.Requests, corev1.ResourceList{name: amount})
+		}
+	}
+	fill(out.Requests, out.Limits)
+	return out
+}
+
+// fill adds the amounts of resources that the list lacks.
+func fill(list, amounts corev1.ResourceList) {
+	for name, amount := range amounts {
+		if _, said := list[name]; !said {
+			list[name] = amount
+		}
+	}
 }

@@ -31,7 +31,7 @@ type Devices interface {
 
 // addDevices translates the pod's resource claims. A claim that has no devices yet restricts the pod to where
 // suitable ones are, a claim that has devices to where these are. The claims of a running pod restrict it as if they
-// had none: it leaves the devices behind when it moves.
+// had none: it leaves the devices behind when it moves. What they take are the devices that they have.
 func (n *Names) addDevices(s *model.Shape, pod *corev1.Pod, storage Storage) {
 	if len(pod.Spec.ResourceClaims) == 0 {
 		return
@@ -73,7 +73,11 @@ func (n *Names) addDevices(s *model.Shape, pod *corev1.Pod, storage Storage) {
 	}
 	fit := d.Fit(open)
 	for i := range open {
-		if counts[i] {
+		switch {
+		case !counts[i]:
+		case open[i].Status.Allocation != nil:
+			n.request(s, d.Allocated(open[i]))
+		default:
 			n.request(s, fit.Takes[i])
 		}
 	}

@@ -125,10 +125,11 @@ func parseProfiles(document []byte) (SchedulerConfig, error) {
 	if err := yaml.UnmarshalStrict(document, &config); err != nil {
 		return SchedulerConfig{}, err
 	}
-	if len(config.Profiles) == 0 {
+	errs := ignoredByScheduler(config.Extenders)
+	if len(config.Profiles)+len(errs) == 0 {
 		return SchedulerConfig{}, nil
 	}
-	out, errs := SchedulerConfig{map[string][]corev1.TopologySpreadConstraint{}}, field.ErrorList{}
+	out := SchedulerConfig{map[string][]corev1.TopologySpreadConstraint{}}
 	for i := range config.Profiles {
 		p, path := &config.Profiles[i], field.NewPath("profiles").Index(i)
 		name := corev1.DefaultSchedulerName
@@ -153,10 +154,14 @@ func parseProfiles(document []byte) (SchedulerConfig, error) {
 func defaultsOf(p *schedulerv1.KubeSchedulerProfile, path *field.Path,
 ) (out []corev1.TopologySpreadConstraint, errs field.ErrorList) {
 	for i := range p.PluginConfig {
-		if p.PluginConfig[i].Name != spreadPlugin || len(p.PluginConfig[i].Args.Raw) == 0 {
+		at := path.Child("pluginConfig").Index(i).Child("args")
+		if len(p.PluginConfig[i].Args.Raw) == 0 {
 			continue
 		}
-		at := path.Child("pluginConfig").Index(i).Child("args")
+		if p.PluginConfig[i].Name != spreadPlugin {
+			errs = append(errs, unplanned(&p.PluginConfig[i], at)...)
+			continue
+		}
 		var args schedulerv1.PodTopologySpreadArgs
 		if err := yaml.UnmarshalStrict(p.PluginConfig[i].Args.Raw, &args); err != nil {
 			errs = append(errs, field.Invalid(at, spreadPlugin, err.Error()))
@@ -173,6 +178,49 @@ func defaultsOf(p *schedulerv1.KubeSchedulerProfile, path *field.Path,
 		return nil, errs
 	}
 	return out, errs
+}
+
+// unplanned returns the errors for arguments of other plugins that change where pods may run, and that plans do not
+// follow.
+func unplanned(plugin *schedulerv1.PluginConfig, at *field.Path) (errs field.ErrorList) {
+	var affinity schedulerv1.NodeAffinityArgs
+	var resources schedulerv1.NodeResourcesFitArgs
+	var err error
+	switch plugin.Name {
+	case "NodeAffinity":
+		err = yaml.UnmarshalStrict(plugin.Args.Raw, &affinity)
+	case "NodeResourcesFit":
+		err = yaml.UnmarshalStrict(plugin.Args.Raw, &resources)
+	}
+	if err != nil {
+		return field.ErrorList{field.Invalid(at, plugin.Name, err.Error())}
+	}
+	if affinity.AddedAffinity != nil {
+		errs = append(errs, field.Forbidden(at.Child("addedAffinity"),
+			"plans would not follow it: set the affinity in the pods instead"))
+	}
+	if len(resources.IgnoredResources) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("ignoredResources"), plansCount))
+	}
+	if len(resources.IgnoredResourceGroups) > 0 {
+		errs = append(errs, field.Forbidden(at.Child("ignoredResourceGroups"), plansCount))
+	}
+	return errs
+}
+
+const plansCount = "plans count all resources that pods request: remove it, and let nodes offer these resources"
+
+// ignoredByScheduler returns the errors for resources of extenders that kube-scheduler does not count.
+func ignoredByScheduler(extenders []schedulerv1.Extender) (errs field.ErrorList) {
+	for i := range extenders {
+		at := field.NewPath("extenders").Index(i).Child("managedResources")
+		for k, r := range extenders[i].ManagedResources {
+			if r.IgnoredByScheduler {
+				errs = append(errs, field.Forbidden(at.Index(k).Child("ignoredByScheduler"), plansCount))
+			}
+		}
+	}
+	return errs
 }
 
 // disabled reports whether a profile does not filter pods by their spread.

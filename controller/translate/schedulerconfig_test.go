@@ -20,6 +20,10 @@ profiles:
 `
 }
 
+func pluginOf(name, args string) string {
+	return strings.Replace(profileOf(args), "name: PodTopologySpread", "name: "+name, 1)
+}
+
 func TestSchedulerConfigsAreRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		document string
@@ -34,6 +38,9 @@ func TestSchedulerConfigsAreRead(t *testing.T) {
 		"the system's defaults": {profileOf("{defaultingType: System}"), "batch,default-scheduler", 0},
 		"no profiles": {
 			"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", "default-scheduler", 0,
+		},
+		"arguments that change no filter": {
+			pluginOf("NodeResourcesFit", "{scoringStrategy: {type: MostAllocated}}"), "batch,default-scheduler", 0,
 		},
 		"the plugin is off": {
 			strings.Replace(profileOf("{defaultingType: List, defaultConstraints: ["+zoneSpread+"]}"), "- pluginConfig",
@@ -72,6 +79,12 @@ func TestBadSchedulerConfigsNameTheField(t *testing.T) {
 		profileOf("{defaultingType: List, defaultConstraints: [" +
 			strings.Replace(zoneSpread, "}", ", labelSelector: {}}", 1) + "]}"): "labelSelector: Forbidden",
 		": :": "",
+		pluginOf("NodeAffinity", "{addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}"): "profiles[0].pluginConfig[0].args.addedAffinity: Forbidden",
+		pluginOf("NodeResourcesFit", "{ignoredResources: [example.com/a]}"):                                                    "profiles[0].pluginConfig[0].args.ignoredResources: Forbidden",
+		pluginOf("NodeResourcesFit", "{ignoredResourceGroups: [example.com]}"):                                                 "profiles[0].pluginConfig[0].args.ignoredResourceGroups: Forbidden",
+		pluginOf("NodeResourcesFit", "{ignored: 1}"):                                                                           `unknown field "ignored"`,
+		"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
+			"extenders: [{urlPrefix: a, managedResources: [{name: a/b}, {name: a/c, ignoredByScheduler: true}]}]": "extenders[0].managedResources[1].ignoredByScheduler: Forbidden",
 	} {
 		_, err := ParseSchedulerConfig([]byte(document))
 		if err == nil || !strings.Contains(err.Error(), want) {

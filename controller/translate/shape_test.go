@@ -226,10 +226,12 @@ func TestDaemonsPodsAreOneShape(t *testing.T) {
 	}
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "d"}}
 	ds.Spec.Template.Labels = map[string]string{"k8s-app": "d"}
-	ds.Spec.Template.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{HostPort: 9100}}}}
+	ds.Spec.Template.Spec.HostNetwork = true
+	ds.Spec.Template.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{ContainerPort: 9100}}}}
 	ds.Spec.Template.Spec.Affinity = on("a").Spec.Affinity
 	d := n.Daemon(ds, nil)
-	if d.Shape.Namespace != "kube-system" || len(d.Shape.Labels) != 1 || len(d.Shape.HostPorts) != 1 {
+	if d.Shape.Namespace != "kube-system" || len(d.Shape.Labels) != 1 || len(d.Shape.HostPorts) != 1 ||
+		d.Shape.HostPorts[0].Port != 9100 || ds.Spec.Template.Spec.Containers[0].Ports[0].HostPort != 0 {
 		t.Errorf("got %+v", d.Shape)
 	}
 	if !RunsOn(&d, &model.Node{Name: "a", State: model.Initialized}) ||
@@ -245,6 +247,25 @@ containers: [{name: a, resources: {requests: {cpu: "1", memory: 1Gi}}}, {name: b
 `), nil)
 	if s.Requests[model.CPU] != 3000 || s.Requests[model.Memory] != 1<<30 {
 		t.Errorf("got %v", s.Requests)
+	}
+}
+
+// A pod with limits as a whole requests of each resource what its containers request together or, if they request
+// nothing, the limit.
+func TestTemplatesWithPodLevelLimits(t *testing.T) {
+	for template, want := range map[string]model.Resources{
+		`{resources: {limits: {cpu: "3"}}, containers: [{name: a}]}`: {model.CPU: 3000},
+		`{resources: {limits: {cpu: "3", memory: 2Gi}}, containers: [{name: a, resources: {requests: {cpu: "1"}}},
+			{name: b, resources: {limits: {cpu: "1"}}}]}`: {model.CPU: 2000, model.Memory: 2 << 30},
+		`{resources: {limits: {cpu: "3"}, requests: {cpu: 500m}}, containers: [{name: a}]}`: {model.CPU: 500},
+		`{resources: {requests: {cpu: 500m}}, containers: [{name: a}]}`:                     {model.CPU: 500},
+	} {
+		pod := podFrom(t, template)
+		pod.Spec = AsCreated(&pod.Spec, nil)
+		if got := NewNames().Shape(pod, nil).Requests; got[model.CPU] != want[model.CPU] ||
+			got[model.Memory] != want[model.Memory] {
+			t.Errorf("%s requests %v", template, got)
+		}
 	}
 }
 

@@ -129,4 +129,7 @@ func (k *key) volume(v *model.Volume) {
 	for _, t := range v.Topology {
 		k.requirements(" at:", t)
 	}
+	if v.Short != "" {
+		k.text(" short:", v.Short)
+	}
 }

@@ -130,6 +130,7 @@ func (a *attachment) readUnbound(pvc *corev1.PersistentVolumeClaim) {
 		a.static = pvc
 	default:
 		a.volume.Topology = allowedTopologies(class.AllowedTopologies)
+		a.limitToCapacity(pvc, class)
 		if node := pvc.Annotations[storagehelper.AnnSelectedNode]; node != "" {
 			a.pin(node)
 		}

@@ -19,6 +19,10 @@ type Storage interface {
 	DefaultClass() *storagev1.StorageClass
 	// VolumesOf returns the volumes of a storage class, by name.
 	VolumesOf(class string) []*corev1.PersistentVolume
+	// Driver returns a CSIDriver; nil also if what drivers report is not known.
+	Driver(name string) *storagev1.CSIDriver
+	// Capacities returns what the driver of a storage class reports.
+	Capacities(class string) *Capacities
 	// Devices looks up the objects behind resource claims; nil if they are not known.
 	Devices() Devices
 }

@@ -20,6 +20,19 @@ type shelf struct {
 	claims  map[string]*corev1.PersistentVolumeClaim
 	volumes map[string]*corev1.PersistentVolume
 	classes map[string]*storagev1.StorageClass
+	drivers map[string]*storagev1.CSIDriver
+	reports []*storagev1.CSIStorageCapacity
+	known   map[string]*Capacities // by class: what was read of reports
+}
+
+func (s shelf) Driver(name string) *storagev1.CSIDriver { return s.drivers[name] }
+
+func (s shelf) Capacities(class string) *Capacities {
+	if s.known[class] == nil {
+		s.known[class] = NewCapacities(class, slices.DeleteFunc(slices.Clone(s.reports),
+			func(c *storagev1.CSIStorageCapacity) bool { return c.StorageClassName != class }))
+	}
+	return s.known[class]
 }
 
 func (s shelf) VolumeClaim(ns, name string) *corev1.PersistentVolumeClaim {
@@ -45,6 +58,7 @@ func (s shelf) VolumesOf(class string) (found []*corev1.PersistentVolume) {
 func shelfOf(t *testing.T, claim, volume string) shelf {
 	t.Helper()
 	s := shelf{
+		known:  map[string]*Capacities{},
 		claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		classes: map[string]*storagev1.StorageClass{},
 	}
@@ -88,6 +102,9 @@ func wordsOf(s model.Shape) string {
 		}
 		for _, t := range v.Topology {
 			text += " at (" + t.String() + ")"
+		}
+		if v.Short != "" {
+			text += " short: " + v.Short
 		}
 		out = append(out, text)
 	}

@@ -38,8 +38,8 @@ resource "aws_iam_role_policy" "controller" {
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}::snapshot/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:capacity-reservation/*",
           "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:placement-group/*",
-          "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:security-group/*",
-          "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:${data.aws_caller_identity.current.account_id}:subnet/*"
+          "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:security-group/*",
+          "arn:${data.aws_partition.current.partition}:ec2:${data.aws_region.current.region}:*:subnet/*"
         ]
       },
       {
@@ -168,7 +168,7 @@ resource "aws_iam_role_policy" "controller" {
         "Condition": {
           "StringEquals": {
             "iam:PassedToService": [
-              "ec2.${data.aws_partition.current.dns_suffix}"
+              local.ec2_service
             ]
           }
         }
@@ -184,10 +184,12 @@ resource "aws_iam_role_policy" "controller" {
           "ec2:DescribeInstanceTypeOfferings",
           "ec2:DescribeInstanceTypes",
           "ec2:DescribeLaunchTemplates",
+          "ec2:DescribeNetworkInterfaces",
           "ec2:DescribePlacementGroups",
           "ec2:DescribeSecurityGroups",
           "ec2:DescribeSpotPriceHistory",
-          "ec2:DescribeSubnets"
+          "ec2:DescribeSubnets",
+          "ec2:GetSubnetCidrReservations"
         ],
         "Resource": [
           "*"
@@ -358,7 +360,7 @@ resource "aws_iam_role" "node" {
         "Sid": "Nodes",
         "Effect": "Allow",
         "Principal": {
-          "Service": "ec2.${data.aws_partition.current.dns_suffix}"
+          "Service": local.ec2_service
         },
         "Action": [
           "sts:AssumeRole"
@@ -386,6 +388,13 @@ resource "aws_iam_role_policy_attachment" "AmazonEC2ContainerRegistryPullOnly" {
 resource "aws_iam_role_policy_attachment" "AmazonSSMManagedInstanceCore" {
   role       = aws_iam_role.node.name
   policy_arn = "arn:${data.aws_partition.current.partition}:iam::aws:policy/AmazonSSMManagedInstanceCore"
+}
+
+resource "aws_eks_access_entry" "nodes" {
+  count         = var.node_access_entry ? 1 : 0
+  cluster_name  = var.cluster_name
+  principal_arn = aws_iam_role.node.arn
+  type          = "EC2_LINUX"
 }
 
 resource "aws_sqs_queue" "interruption" {
@@ -597,11 +606,4 @@ resource "aws_iam_role_policy" "node_groups" {
       }
     ]
   })
-}
-
-resource "aws_eks_access_entry" "nodes" {
-  count         = var.node_access_entry ? 1 : 0
-  cluster_name  = var.cluster_name
-  principal_arn = aws_iam_role.node.arn
-  type          = "EC2_LINUX"
 }

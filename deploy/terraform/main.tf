@@ -16,6 +16,8 @@ locals {
   interruption_queue = coalesce(var.interruption_queue, var.cluster_name)
   node_role          = coalesce(var.node_role, "NodelessNodeRole-${var.cluster_name}")
   controller_role    = coalesce(var.controller_role, "NodelessController-${var.cluster_name}")
+  # The principal's name does not follow the partition's DNS suffix.
+  ec2_service = data.aws_partition.current.partition == "aws-cn" ? "ec2.amazonaws.com.cn" : "ec2.amazonaws.com"
 }
 
 resource "helm_release" "nodeless" {

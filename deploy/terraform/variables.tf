@@ -59,5 +59,5 @@ variable "node_groups" {
 variable "node_access_entry" {
   type        = bool
   default     = true
-  description = "Create the access entry that lets nodes join. If the cluster's authentication mode is CONFIG_MAP, set this to false and map the role in aws-auth."
+  description = "Create the access entry that lets nodes join. If the cluster's authentication mode is CONFIG_MAP, set this to false and map the role in aws-auth. Set it to false, too, if the role already has an entry."
 }

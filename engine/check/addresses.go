@@ -8,8 +8,21 @@ import (
 )
 
 // addresses: in every zone where the launches may go, and with every type that they may get, the subnets have the
-// addresses that the nodes take. Launches of one list count together.
+// addresses that the nodes take: all together and, where some are scattered, those that need free blocks. Launches of
+// one list count together.
 func (j *judge) addresses(launches []model.Launch) {
+	if slices.ContainsFunc(j.s.Subnets, func(s model.Subnet) bool { return s.Scattered > 0 }) {
+		j.addressesOf(launches, func(t *model.InstanceType) bool { return !t.SingleAddresses },
+			func(s *model.Subnet) int64 { return s.Free })
+	}
+	j.addressesOf(launches, func(*model.InstanceType) bool { return true },
+		func(s *model.Subnet) int64 { return s.Free + s.Scattered })
+}
+
+// addressesOf judges the types that count, by what is free for them in each subnet.
+func (j *judge) addressesOf(launches []model.Launch, counts func(*model.InstanceType) bool,
+	freeIn func(*model.Subnet) int64,
+) {
 	taken, free := map[string]int64{}, map[string]map[string]int64{} // by zone; free also by subnet
 	for i := range launches {
 		l := &launches[i]
@@ -19,6 +32,9 @@ func (j *judge) addresses(launches []model.Launch) {
 		}
 		need := map[string]int64{} // by zone
 		for k, options := range j.optionsOf(l) {
+			if t := c.kind(l.Types[k]); t == nil || !counts(t.InstanceType) {
+				continue
+			}
 			for _, w := range options {
 				pods := int64(len(l.Pods)) + j.daemons(c, w)[model.Pods]
 				zone := w.offer.Zone
@@ -27,13 +43,14 @@ func (j *judge) addresses(launches []model.Launch) {
 		}
 		for zone, n := range need { // order does not matter: each zone is judged by itself
 			most := int64(0)
-			for _, s := range j.s.Subnets {
+			for k := range j.s.Subnets {
+				s := &j.s.Subnets[k]
 				if s.Zone == zone && slices.Contains(c.pool.Subnets, s.ID) {
-					most = max(most, s.Free)
+					most = max(most, freeIn(s))
 					if free[zone] == nil {
 						free[zone] = map[string]int64{}
 					}
-					free[zone][s.ID] = max(s.Free, 0)
+					free[zone][s.ID] = max(freeIn(s), 0)
 				}
 			}
 			if n > most {

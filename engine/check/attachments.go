@@ -14,8 +14,8 @@ type taker struct {
 	who     string
 }
 
-// hostPorts: no two pods of a host use the same port, unless both ran before. On a new node, daemons take theirs
-// first.
+// hostPorts: no two pods of a host use the same port, unless both ran before. Daemons take theirs first on a new node
+// and on nodes on which they have yet to start.
 func (j *coexistence) hostPorts() {
 	for _, m := range j.hosts {
 		taken := map[string][]taker{}
@@ -41,6 +41,7 @@ func (j *coexistence) hostPorts() {
 			take(j.s.Shapes[l.shape].HostPorts, l.n, l.planned, podName(l.first))
 		}
 		if m.launch == nil {
+			take(m.node.DaemonPorts, 1, false, "a daemon expected there")
 			continue
 		}
 		for i := range j.s.Daemons {

@@ -322,15 +322,26 @@ var commandMutations = []mutation{
 	})},
 	{"replacements of two commands exhaust a subnet together", "addresses", func(p *plan) bool {
 		p.scarceAddresses(20)
-		launches := map[string]int{}
-		for i := range p.Commands {
-			if l := p.Commands[i].Launches; len(l) == 1 {
-				if launches[l[0].Chosen.Zone]++; launches[l[0].Chosen.Zone] > 1 {
-					return true
-				}
+		return p.twoLaunchesInAZone()
+	}},
+	{"two nodes that need free blocks take scattered addresses", "addresses", func(p *plan) bool {
+		p.scarceAddresses(20)
+		for i := range p.Subnets {
+			p.Subnets[i].Scattered = 1000
+		}
+		return p.twoLaunchesInAZone()
+	}},
+	{"two nodes of single addresses exhaust a subnet", "addresses", func(p *plan) bool {
+		p.scarceAddresses(20)
+		for i := range p.Subnets {
+			p.Subnets[i].Free, p.Subnets[i].Scattered = 10, 10
+		}
+		for i := range p.Pools {
+			for k := range p.Pools[i].Types {
+				p.Pools[i].Types[k].SingleAddresses = true
 			}
 		}
-		return false
+		return p.twoLaunchesInAZone()
 	}},
 	{
 		"the replacement is of a type that is out", "available",
@@ -377,6 +388,19 @@ var commandMutations = []mutation{
 // node returns the node of the given name.
 func (p *plan) node(name string) *model.Node {
 	return &p.Nodes[slices.IndexFunc(p.Nodes, func(n model.Node) bool { return n.Name == name })]
+}
+
+// twoLaunchesInAZone reports whether two commands with one launch each launch in the same zone.
+func (p *plan) twoLaunchesInAZone() bool {
+	launches := map[string]int{}
+	for i := range p.Commands {
+		if l := p.Commands[i].Launches; len(l) == 1 {
+			if launches[l[0].Chosen.Zone]++; launches[l[0].Chosen.Zone] > 1 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // scarceAddresses gives every zone one subnet with the addresses of one node.

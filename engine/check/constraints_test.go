@@ -55,6 +55,10 @@ func TestConstraintsOfPodsAndNodes(t *testing.T) {
 			zones + "daemon proxy cpu=100m ports(80)\npods 1 web cpu=1 ports(80)",
 			func(b *builder) { b.launch("c4", "a", "web-1") }, "host port",
 		},
+		"a port that a daemon will take on a node that runs": {
+			zones + "node na pool=general type=c8 zone=a capacity-type=spot daemon-ports(80)\npods 1 web cpu=1 ports(80)",
+			func(b *builder) { b.place("na", "web-1") }, "host port",
+		},
 		"as many volumes as the node takes": {
 			zones + "node na pool=general type=c8 zone=a capacity-type=spot\npods 1 x cpu=1 volume(one driver=ebs) volume(two driver=ebs)\npods 2 y cpu=1 volume(three driver=ebs)",
 			func(b *builder) { b.place("na", "x-1", "y-1", "y-2") }, "",

@@ -4,9 +4,20 @@ package model
 // their CNI keeps.
 type Subnet struct {
 	ID, Zone string
-	Free     int64 // addresses that no node has and that no node in flight will take
+	Free     int64 // addresses that no node has, that no node in flight will take, and that the next one can use
+	// Scattered is how many further addresses are free but outside the free /28 blocks that pods get. What nodes take is
+	// charged to Free, even if they can use these, because EC2 may break blocks for them: then Free may be negative.
+	Scattered int64 `json:",omitempty"`
 	// CIDR is its IPv4 address range, for display only; "" if unknown.
 	CIDR string `json:",omitempty"`
+}
+
+// FreeFor returns how many addresses a node of the type can get.
+func (s *Subnet) FreeFor(t *InstanceType) int64 {
+	if t.SingleAddresses {
+		return s.Free + s.Scattered
+	}
+	return s.Free
 }
 
 // AddressStep says how many addresses a node with at most Pods pods takes from its subnet.

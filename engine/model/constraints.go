@@ -82,6 +82,9 @@ type Volume struct {
 	// anywhere
 	Topology []Requirements
 	Alone    bool // ReadWriteOncePod: no other pod may use it at the same time
+	// Short says where the volume's driver has too little capacity to create it, so that Topology does not lead there;
+	// "" if nowhere.
+	Short string `json:",omitempty"`
 }
 
 // DevicesOf is the prefix of the names of resources that count devices of a DeviceClass (dynamic resource

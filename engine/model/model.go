@@ -160,8 +160,9 @@ type Node struct {
 	Taints       []Taint
 	Capacity     Resources // counts against the pool's limits
 	Allocatable  Resources
-	Used         Resources // requests of its pods and of the daemon pods expected on it
-	Price        Price     // 0 if unknown
+	Used         Resources  // requests of its pods and of the daemon pods expected on it
+	DaemonPorts  []HostPort `json:",omitempty"` // host ports of these daemon pods
+	Price        Price      // 0 if unknown
 	State        NodeState
 	Created      time.Time
 	Initialized  time.Time  // zero if not yet
@@ -250,6 +251,8 @@ type InstanceType struct {
 	AttachLimits []AttachLimit // by Driver; a driver without an entry has no limit
 	// Addresses says how many addresses a node takes from its subnet by its pods, ascending; nil = unknown, no limit.
 	Addresses []AddressStep `json:",omitempty"`
+	// SingleAddresses means that its nodes need no free /28 blocks: see Subnet.Scattered.
+	SingleAddresses bool `json:",omitempty"`
 	// Unaddressed is how many of a node's pods would have no address; if any, the type is not launched under Enforce.
 	Unaddressed int64 `json:",omitempty"`
 }

@@ -117,6 +117,8 @@ type PoolVerdict struct {
 	Best   string
 	BestOf string
 	Funnel []FunnelStep
+	// Fragmented is a subnet that would have the addresses of a node if they were not scattered; nil if there is none.
+	Fragmented *Subnet `json:",omitempty"`
 }
 
 // FunnelStep says how many types were left after a rule.

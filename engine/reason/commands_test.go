@@ -20,16 +20,16 @@ func TestCommandNamesTheReplacement(t *testing.T) {
 		return out
 	}
 	for want, c := range map[string]model.Command{
-		"replace n1 (c7g.4xlarge on-demand) with c7g.large spot in a at $0.04/h: its pods cost less elsewhere; saves $0.36/h": {
+		"replace n1 (c7g.4xlarge on-demand) with c7g.large spot in a at $0.0400/h: its pods cost less elsewhere; saves $0.3600/h": {
 			Method: model.Underutilized, Removals: removals("n1"), Launches: []model.Launch{launch}, Saves: 360_000,
 		},
-		"remove n1 (c7g.4xlarge on-demand), n2: their pods cost less elsewhere; other nodes have room for 2 pods; saves $0.80/h": {
+		"remove n1 (c7g.4xlarge on-demand), n2: their pods cost less elsewhere; other nodes have room for 2 pods; saves $0.8000/h": {
 			Method: model.Underutilized, Removals: removals("n1", "n2"), Placements: make([]model.Placement, 2), Saves: 800_000,
 		},
-		"replace n2 with c7g.large spot in a at $0.04/h: it no longer matches its NodePool and node class; costs $0.01/h more": {
+		"replace n2 with c7g.large spot in a at $0.0400/h: it no longer matches its NodePool and node class; costs $0.0100/h more": {
 			Method: model.Drifted, Removals: removals("n2"), Launches: []model.Launch{launch}, Saves: -10_000,
 		},
-		"replace n2, n3, n4, n5, n6 and 2 more with 2 nodes, such as c7g.large spot in a at $0.04/h: they no longer match their NodePools and node classes": {
+		"replace n2, n3, n4, n5, n6 and 2 more with 2 nodes, such as c7g.large spot in a at $0.0400/h: they no longer match their NodePools and node classes": {
 			Method: model.Drifted, Removals: removals("n2", "n3", "n4", "n5", "n6", "n7", "n8"),
 			Launches: []model.Launch{launch, launch},
 		},

@@ -24,7 +24,7 @@ func Pod(r model.Reason) string {
 func because(r model.Reason) string {
 	switch r.Rule {
 	case model.RuleNoPool:
-		return "there is no NodePool; create one to get nodes"
+		return "there is no NodePool whose node class Nodeless manages; create one to get nodes"
 	case model.RuleUnmodelled:
 		return "has " + or(r.Detail, r.Object) + ", which is not supported yet"
 	case model.RuleSteps:
@@ -79,6 +79,10 @@ func verdict(v model.PoolVerdict) string {
 		if v.Detail != "" {
 			return "all offerings that fit are out of capacity; the next retry is " + v.Detail
 		}
+		if v.Best == model.Reserved && v.BestOf != "" {
+			return fmt.Sprintf("capacity reservation %s has free instances, but the pod cannot be placed on a new one of "+
+				"them, and the pool has no other offering that fits", v.BestOf)
+		}
 		if v.Best == model.Reserved {
 			return fmt.Sprintf("all instances of its capacity reservations that fit (%s) are in use, and the pool has no other "+
 				"offering that fits", v.Object)
@@ -121,13 +125,19 @@ func resource(v model.PoolVerdict, pool string) string {
 }
 
 // addresses is the sentence about a pool whose subnets are short: Detail is the fewest addresses that a node takes,
-// BestOf the type, Best how many a node can get, Object the zones. If that is enough for one node, nodes planned
-// together need more.
+// BestOf the type, Best how many a node can get, Object the zones, Fragmented a subnet whose addresses are scattered.
+// If that is enough for one node, nodes planned together need more.
 func addresses(v model.PoolVerdict, pool string) string {
 	least, _ := strconv.Atoi(v.Detail)
 	if free, err := strconv.Atoi(v.Best); err == nil && least > 0 && free >= least {
 		return fmt.Sprintf("the other nodes of this plan leave few addresses in %s (at most %s in a subnet); the pod is "+
 			"planned for again once they are launched", or(v.Object, "its zones"), v.Best)
+	}
+	if s := v.Fragmented; s != nil {
+		return fmt.Sprintf("a node of %s needs at least %s addresses of its subnet (%s), all but its own in free /28 "+
+			"blocks, and no subnet in %s has more than %s of these; %s; reserve a range of it for prefixes (a subnet CIDR "+
+			"reservation), or add subnets to its EC2NodeClass", pool, v.Detail, v.BestOf, v.Object, or(v.Best, "0"),
+			fragmented(s))
 	}
 	return fmt.Sprintf("a node of %s needs at least %s addresses of its subnet (%s), and no subnet in %s has more than "+
 		"%s free; add subnets to its EC2NodeClass, or lower the warm targets of DaemonSet kube-system/aws-node",
@@ -162,7 +172,7 @@ func limit(v model.PoolVerdict, pool string) string {
 //
 //	PodAffinity, PodAntiAffinity, TopologySpread  Object is the topology key; Detail the pods, such as "app In [db]"
 //	HostPort     Object is the port, such as "TCP 8080"; Detail what uses it, if not a pod
-//	Volume       Object is the volume; Detail where it can be
+//	Volume       Object is the volume; Detail where it can be; Best where its driver has too little storage
 //	VolumeLimit  Object is the driver; Detail how many volumes are needed; Best how many a node takes
 //	VolumeInUse  Object is the volume
 //	Blocked      Detail is Shape.Blocked
@@ -191,13 +201,7 @@ func otherRule(v model.PoolVerdict) string {
 		}
 		return fmt.Sprintf("host port %s is taken on every node that it fits", v.Object)
 	case model.RuleVolume:
-		if devices, are := strings.CutPrefix(v.Object, model.DevicesOf); are {
-			return fmt.Sprintf("only other nodes have the devices of %s that it requires%s", devices, bracket(v.Detail))
-		}
-		if strings.Contains(v.Object, ", ") {
-			return fmt.Sprintf("no node can reach all of its volumes %s%s", v.Object, bracket(v.Detail))
-		}
-		return fmt.Sprintf("no node can reach its volume %s%s", v.Object, bracket(v.Detail))
+		return volume(v)
 	case model.RuleVolumeLimit:
 		text := fmt.Sprintf("needs %s volumes of driver %s on one node", or(v.Detail, "more"), v.Object)
 		if v.Best != "" {
@@ -208,6 +212,22 @@ func otherRule(v model.PoolVerdict) string {
 		return fmt.Sprintf("its ReadWriteOncePod volume %s is in use by another pod", v.Object)
 	}
 	return ""
+}
+
+// volume is the sentence about a volume that no node of a pool can reach.
+func volume(v model.PoolVerdict) string {
+	if devices, are := strings.CutPrefix(v.Object, model.DevicesOf); are {
+		return fmt.Sprintf("only other nodes have the devices of %s that it requires%s", devices, bracket(v.Detail))
+	}
+	text := "no node can reach its volume " + v.Object
+	if strings.Contains(v.Object, ", ") {
+		text = "no node can reach all of its volumes " + v.Object
+	}
+	text += bracket(v.Detail)
+	if v.Best != "" {
+		text += "; " + v.Best + "; add storage there, or request less"
+	}
+	return text
 }
 
 func podsOf(detail string) string {

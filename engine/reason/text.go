@@ -2,6 +2,7 @@ package reason
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ func Launch(s *model.Snapshot, l model.Launch) string {
 	}
 	for _, x := range l.Relaxed {
 		text += "; " + Relaxed(x)
+	}
+	if x := avoided(s, &l); x != "" {
+		text += "; " + x
 	}
 	if l.RunnerUp.Type == "" {
 		return text + "; no other type fits"
@@ -61,7 +65,7 @@ func Funnel(v model.PoolVerdict) string {
 	return strings.Join(parts, ", ")
 }
 
-// Candidate formats an offering with its price, such as "m7g.large spot in us-west-2a at $0.031/h".
+// Candidate formats an offering with its price, such as "m7g.large spot in us-west-2a at $0.0310/h".
 func Candidate(c model.Candidate) string {
 	return fmt.Sprintf("%s %s in %s at %s", c.Type, c.CapacityType, c.Zone, Dollars(c.Price))
 }
@@ -69,13 +73,24 @@ func Candidate(c model.Candidate) string {
 // Dollars formats a price for people, such as "$0.0425/h".
 func Dollars(p model.Price) string { return PerHour(p.Dollars()) }
 
-// PerHour formats dollars per hour with two to four decimals, which tell the cheapest types apart.
-func PerHour(dollars float64) string {
-	text := fmt.Sprintf("%.4f", dollars)
-	for strings.HasSuffix(text, "0") && len(text)-strings.Index(text, ".") > 3 {
-		text = text[:len(text)-1]
+// PerHour formats dollars per hour with four decimals, which tell the cheapest types apart.
+func PerHour(dollars float64) string { return Money(dollars, 4) + "/h" }
+
+// Money formats dollars with the given number of decimals and commas between thousands, such as "-$1,234.50". What
+// rounds to zero has no sign.
+func Money(dollars float64, decimals int) string {
+	text := strconv.FormatFloat(math.Abs(dollars), 'f', decimals, 64)
+	whole, rest, _ := strings.Cut(text, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	return "$" + text + "/h"
+	if rest != "" {
+		rest = "." + rest
+	}
+	if dollars < 0 && strings.Trim(text, "0.") != "" {
+		return "-$" + whole + rest
+	}
+	return "$" + whole + rest
 }
 
 // exact formats an exact amount of dollars per hour, as in a Reason, for people.

@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,27 +9,20 @@ import (
 )
 
 // MostFree returns the index of the subnet with the most free addresses among those in which the pool launches in a
-// zone, ties by ID, as providers choose it; -1 if there is none.
+// zone, as providers choose it: of equal ones that with the most scattered, then by ID; -1 if there is none.
 func MostFree(p *model.Pool, zone string, subnets []model.Subnet) int {
 	best := -1
 	for i := range subnets {
-		if subnets[i].Zone == zone && slices.Contains(p.Subnets, subnets[i].ID) &&
-			(best < 0 || subnets[i].Free > subnets[best].Free) {
+		s := &subnets[i]
+		if s.Zone != zone || !slices.Contains(p.Subnets, s.ID) {
+			continue
+		}
+		if best < 0 || cmp.Or(cmp.Compare(max(s.Free, 0), max(subnets[best].Free, 0)),
+			cmp.Compare(s.Free+s.Scattered, subnets[best].Free+subnets[best].Scattered)) > 0 {
 			best = i
 		}
 	}
 	return best
-}
-
-// FreeAddresses returns how many addresses one node of the pool can get in a zone; -1 if it has no subnet there.
-func FreeAddresses(p *model.Pool, zone string, subnets []model.Subnet) int64 {
-	if p.Subnets == nil {
-		return math.MaxInt64
-	}
-	if i := MostFree(p, zone, subnets); i >= 0 {
-		return subnets[i].Free
-	}
-	return -1
 }
 
 // LeastAddresses returns what a node of type t takes from its subnet for one pod.
@@ -47,39 +40,52 @@ func (v *View) ApplySubnets(subnets []model.Subnet) (changed bool) {
 	if v.Pool.Subnets == nil {
 		return false
 	}
-	free := make([]int64, len(v.Zones))
+	from := make([]int, len(v.Zones))
 	for z, zone := range v.Zones {
-		free[z] = FreeAddresses(v.Pool, zone, subnets)
+		from[z] = MostFree(v.Pool, zone, subnets)
 	}
 	for t := range v.Offers {
 		least := v.LeastAddresses(t)
 		for i := range v.Offers[t] {
-			if f := &v.Offers[t][i]; f.Available && free[f.Zone] < least {
+			f := &v.Offers[t][i]
+			if s := from[f.Zone]; f.Available && (s < 0 || subnets[s].FreeFor(&v.Pool.Types[t]) < least) {
 				f.Available, f.Dry, changed = false, true, true
 			}
 		}
 	}
-	v.zoneFree = free
+	v.limited, v.subnets = true, subnets
 	return changed
 }
 
-// BlameAddresses names the type that takes the fewest addresses, how many it takes, and the most that a node can get
-// in any of the zones. free holds the free addresses by zone.
-func (v *View) BlameAddresses(types []int, zones Bits, free []int64, out *model.PoolVerdict) {
+// BlameAddresses names the type that takes the fewest addresses, how many it takes, the most that a node can get in any
+// of the zones, and the subnet that would have enough if its addresses were not scattered.
+func (v *View) BlameAddresses(types []int, zones Bits, subnets []model.Subnet, out *model.PoolVerdict) {
 	if len(types) == 0 {
 		return
 	}
 	least := slices.MinFunc(types, func(a, b int) int { return int(v.LeastAddresses(a) - v.LeastAddresses(b)) })
-	most := int64(0)
+	most, typ := int64(0), &v.Pool.Types[least]
 	var names []string
 	for z := range zones.All() {
-		if free[z] >= 0 {
+		if i := MostFree(v.Pool, v.Zones[z], subnets); i >= 0 {
 			names = append(names, v.Zones[z])
-			most = max(most, free[z])
+			most = max(most, subnets[i].FreeFor(typ))
 		}
 	}
 	slices.Sort(names)
 	out.Object, out.Detail = strings.Join(names, ", "), model.Quantity("", v.LeastAddresses(least))
-	out.BestOf = v.Pool.Types[least].Name
+	out.BestOf = typ.Name
 	out.Best = model.Quantity("", most)
+	out.Fragmented = nil
+	if typ.SingleAddresses {
+		return
+	}
+	for i := range subnets {
+		s := &subnets[i]
+		if s.Scattered > 0 && slices.Contains(names, s.Zone) && slices.Contains(v.Pool.Subnets, s.ID) &&
+			s.Free+s.Scattered >= v.LeastAddresses(least) &&
+			(out.Fragmented == nil || s.Free+s.Scattered > out.Fragmented.Free+out.Fragmented.Scattered) {
+			out.Fragmented = new(*s)
+		}
+	}
 }

@@ -16,7 +16,7 @@ type attachments struct {
 	volumes volumes
 }
 
-// open counts the ports and volumes of the pods that are bound already.
+// open counts the ports and volumes of the pods that are bound already, and the ports of daemons expected on nodes.
 func (at *attachments) open() {
 	if at.counted {
 		return
@@ -34,6 +34,9 @@ func (at *attachments) open() {
 				at.hold(shape, int(r.node), r.n)
 			}
 		}
+	}
+	for node := range at.Nodes() {
+		at.ports.add(at.Node(node).DaemonPorts, node, 1)
 	}
 }
 

@@ -52,6 +52,16 @@ func (v *View) addDaemons(daemons []model.Daemon) {
 	}
 }
 
+// PortsOfDaemons returns the host ports that daemons occupy on nodes of the type.
+func PortsOfDaemons(v *View, t int) (out []model.HostPort) {
+	for _, d := range v.DaemonPorts {
+		if d.Types.Has(t) {
+			out = append(out, d.Ports...)
+		}
+	}
+	return out
+}
+
 // DaemonPortsAllow reports whether no daemon occupies a conflicting port on nodes of the type.
 func (v *View) DaemonPortsAllow(ports []model.HostPort, t int) bool {
 	for _, d := range v.DaemonPorts {

@@ -10,7 +10,7 @@ import (
 // a pool.
 type Option struct {
 	Wants  model.Requirements // of the pod, for this alternative
-	Custom model.Requirements // pool and pod, on labels that neither type nor offering decides
+	Custom model.Requirements // pool and pod, on labels that neither type nor offering decides alone
 	Types  Bits
 	OfferSet
 }
@@ -59,6 +59,9 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 			o.Wants = wants.Without(w.Key)
 		case v.OfTypes(w.Key):
 			ofTypes = append(ofTypes, w)
+			if chosenAtLaunch(v, w.Key) {
+				o.Custom = append(o.Custom, ofPool(v, w))
+			}
 		default:
 			if have, ok := v.Requirements.Get(w.Key); ok {
 				o.Custom = append(o.Custom, have.And(w))
@@ -71,6 +74,28 @@ func (v *View) option(wants model.Requirements) (Option, string) {
 		}
 	}
 	return o, ""
+}
+
+// ofPool returns a requirement together with that of the pool for the same label, if it has one.
+func ofPool(v *View, w model.Requirement) model.Requirement {
+	if have, ok := v.Requirements.Get(w.Key); ok {
+		return have.And(w)
+	}
+	return w
+}
+
+// chosenAtLaunch reports whether types leave the label's value to the launch, as that of an instance's tenancy. Pods
+// that require different values cannot share a node.
+func chosenAtLaunch(v *View, key string) bool {
+	several, ok := v.several[key]
+	if !ok {
+		several = slices.ContainsFunc(v.Pool.Types, func(t model.InstanceType) bool {
+			r, has := t.Requirements.Get(key)
+			return has && (r.Complement || len(r.Values) > 1)
+		})
+		v.several[key] = several
+	}
+	return several
 }
 
 // mayAllow reports whether the pool may provide the label, before its types and other requirements are considered.

@@ -2,6 +2,16 @@ package rules
 
 import "github.com/nodeless/nodeless/engine/model"
 
+// SeveralValues returns the first requirement of several values, nil if there is none: a single type cannot meet it.
+func SeveralValues(v *View) *model.Requirement {
+	for i := range v.MinValues {
+		if v.MinValues[i].MinValues > 1 {
+			return &v.MinValues[i]
+		}
+	}
+	return nil
+}
+
 // ShortOfValues returns the first minValues requirement that the types (by index) do not meet, and how many distinct
 // values they have. offers are those that the node may still use.
 func (v *View) ShortOfValues(types []int, offers OfferSet) (model.Requirement, int, bool) {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -114,10 +115,11 @@ func (v *View) blameVolume(s *model.Shape, out *model.PoolVerdict) {
 			continue
 		}
 		if len(v.Options(nil, places)) == 0 {
-			out.Object, out.Detail = s.Volumes[i].ID, places[0].String()
+			out.Object, out.Detail, out.Best = s.Volumes[i].ID, places[0].String(), s.Volumes[i].Short
 			return
 		}
 		ids, where = append(ids, s.Volumes[i].ID), append(where, places[0].String())
+		out.Best = cmp.Or(out.Best, s.Volumes[i].Short)
 	}
 	out.Object, out.Detail = strings.Join(ids, ", "), strings.Join(where, "; ")
 }

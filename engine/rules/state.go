@@ -157,6 +157,9 @@ func (st *State) AddNode(n model.Node) int {
 	if st.pods.where.gathered {
 		st.addBound(node, n.Pods)
 	}
+	if st.attachments.counted {
+		st.attachments.ports.add(n.DaemonPorts, node, 1)
+	}
 	return node
 }
 

@@ -98,18 +98,18 @@ func (v *View) funnel(s *model.Shape, wants model.Requirements, room Headroom, n
 	if !step(model.RuleCapacity, filter(left, inStock)) {
 		out.Object, out.Detail = v.Pool.Types[before[0]].Name, v.retryTimes(before, &o)
 		if onlyReserved(v, before, &o) {
-			out.Best = model.Reserved
+			blameReserved(v, before, wants, &o, step, out)
 		}
 		return
 	}
 	if v.Enforced && !step(model.RulePreflight, v.addressed(left, out)) {
 		return
 	}
-	if v.zoneFree != nil {
+	if v.limited {
 		before = left
 		available := func(t int) bool { return v.has(t, &o, func(f *Offer) bool { return f.Available }) }
 		if !step(model.RuleAddresses, filter(left, available)) {
-			v.BlameAddresses(before, o.Zones, v.zoneFree, out)
+			v.BlameAddresses(before, o.Zones, v.subnets, out)
 			return
 		}
 	}
@@ -175,6 +175,31 @@ func onlyReserved(v *View, types []int, o *Option) bool {
 	bought := func(f *Offer) bool { return v.Capacities[f.Capacity] != model.Reserved }
 	return !slices.ContainsFunc(types, func(t int) bool { return v.has(t, o, bought) })
 }
+
+// blameReserved says why the pod gets none of the pool's reserved instances: Best is Reserved, and BestOf names a
+// reservation that fits and has free ones. Those are not used where a node needs several types.
+func blameReserved(v *View, types []int, wants model.Requirements, o *Option, step func(model.Rule, []int) bool,
+	out *model.PoolVerdict,
+) {
+	out.Best = model.Reserved
+	reservations := v.Pool.Reservations
+	i := slices.IndexFunc(reservations, func(r model.Reservation) bool {
+		zone := slices.Index(v.Zones, r.Zone)
+		return r.Free > 0 && zone >= 0 && o.Zones.Has(zone) && r.Labels.Conflict(wants, anyKey) == "" &&
+			slices.ContainsFunc(types, func(t int) bool { return v.Pool.Types[t].Name == r.Type })
+	})
+	if i < 0 {
+		return
+	}
+	out.BestOf = reservations[i].ID
+	if r := SeveralValues(v); r != nil {
+		out.Funnel[len(out.Funnel)-1].Left = 1
+		step(model.RuleMinValues, nil)
+		out.Object, out.Detail, out.Best, out.BestOf = r.Key, model.Quantity("", int64(r.MinValues)), "1", ""
+	}
+}
+
+func anyKey(string) bool { return true }
 
 // blameLabel finds the label that left no type: first among the pool's own requirements, then the pod's, one by one.
 func (v *View) blameLabel(wants model.Requirements, key string, out *model.PoolVerdict) {

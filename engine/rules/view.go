@@ -41,10 +41,12 @@ type View struct {
 	BestEffort   bool // minValues may be relaxed: see ApplyPolicy
 	Enforced     bool // see ApplyPreflight
 
-	typeKeys map[string]bool
-	shifted  bool    // some of its offers are Shifted
-	blamed   *blamed // cache of blamePool
-	zoneFree []int64 // by zone: see ApplySubnets; nil = addresses limit nothing
+	typeKeys map[string]bool // labels that types decide: see OfTypes
+	several  map[string]bool // those of several values: see chosenAtLaunch
+	shifted  bool            // some of its offers are Shifted
+	blamed   *blamed         // cache of blamePool
+	limited  bool            // addresses limit what it offers: see ApplySubnets
+	subnets  []model.Subnet
 }
 
 // NewView prepares a pool.
@@ -57,6 +59,7 @@ func NewView(p *model.Pool, daemons []model.Daemon) *View {
 		Overhead:     make([]model.Resources, len(p.Types)),
 		Eligible:     NewBits(len(p.Types)),
 		typeKeys:     map[string]bool{},
+		several:      map[string]bool{},
 	}
 	if _, ok := p.Requirements.Get(model.LabelPool); !ok {
 		v.Requirements = p.Requirements.And(model.Requirements{model.OneOf(model.LabelPool, p.Name)})

@@ -1,7 +1,6 @@
 package solve
 
 import (
-	"math"
 	"slices"
 
 	"github.com/nodeless/nodeless/engine/model"
@@ -15,6 +14,7 @@ type addresses struct {
 	views   []*rules.View
 	subnets []model.Subnet
 	before  []int64 // what was free in each of them
+	single  []bool  // by view: all its types take single addresses
 	starved []bool  // by view: a node could not be planned for lack of addresses
 }
 
@@ -26,39 +26,54 @@ func newAddresses(s *model.Snapshot, views []*rules.View) *addresses {
 	for i := range a.subnets {
 		a.before = append(a.before, a.subnets[i].Free)
 	}
+	for _, v := range views {
+		single := true
+		for t := range v.Eligible.All() {
+			if single = v.Pool.Types[t].SingleAddresses; !single {
+				break
+			}
+		}
+		a.single = append(a.single, single)
+	}
 	return a
 }
 
 // limits reports whether addresses limit what the pool launches.
 func (a *addresses) limits(view int) bool { return a != nil && a.views[view].Pool.Subnets != nil }
 
-// free returns how many addresses one node of the pool can get in a zone.
-func (a *addresses) free(view, zone int) int64 {
-	if !a.limits(view) {
-		return math.MaxInt64
-	}
+// subnet returns the subnet from which the next node of the pool in a zone takes its addresses; nil if there is none.
+func (a *addresses) subnet(view, zone int) *model.Subnet {
 	v := a.views[view]
-	return rules.FreeAddresses(v.Pool, v.Zones[zone], a.subnets)
-}
-
-// freeByZone returns free for all zones of a pool.
-func (a *addresses) freeByZone(view int) []int64 {
-	out := make([]int64, len(a.views[view].Zones))
-	for z := range out {
-		out[z] = a.free(view, z)
+	if i := rules.MostFree(v.Pool, v.Zones[zone], a.subnets); i >= 0 {
+		return &a.subnets[i]
 	}
-	return out
+	return nil
 }
 
 // holds reports whether a zone has the addresses that a node of type t takes for this many pods.
 func (a *addresses) holds(view, zone, t int, pods int64) bool {
-	return !a.limits(view) || a.views[view].AddressesFor(t, pods) <= a.free(view, zone)
+	if !a.limits(view) {
+		return true
+	}
+	s, v := a.subnet(view, zone), a.views[view]
+	return s != nil && v.AddressesFor(t, pods) <= s.FreeFor(&v.Pool.Types[t])
+}
+
+// holdsAll reports whether a zone has the addresses that the node takes with any of its types.
+func (a *addresses) holdsAll(n *plannedNode, zone int) bool {
+	s := a.subnet(n.view, zone)
+	return s != nil && n.addresses <= s.Free+s.Scattered && (n.inBlocks == 0 || n.inBlocks <= s.Free)
 }
 
 // scarce reports whether half of what a subnet of the pool had is charged.
 func (a *addresses) scarce(view int) bool {
 	for i := range a.subnets {
-		if a.subnets[i].Free < a.before[i]/2 && slices.Contains(a.views[view].Pool.Subnets, a.subnets[i].ID) {
+		s, more := &a.subnets[i], int64(0)
+		if a.single[view] {
+			more = s.Scattered
+		}
+		charged, had := a.before[i]-s.Free, max(a.before[i], 0)+more
+		if charged > 0 && had-charged < had/2 && slices.Contains(a.views[view].Pool.Subnets, s.ID) {
 			return true
 		}
 	}
@@ -74,7 +89,7 @@ func (a *addresses) suit(n *plannedNode) bool {
 	count := 0
 	for z := range n.Zones.All() {
 		count++
-		if a.free(n.view, z) < n.addresses {
+		if !a.holdsAll(n, z) {
 			return false
 		}
 	}
@@ -89,19 +104,23 @@ func (a *addresses) narrow(n *plannedNode) (narrowed bool) {
 	}
 	v := a.views[n.view]
 	chosen := slices.Index(v.Zones, n.chosen.Zone)
-	free := a.free(n.view, chosen)
-	n.addresses = 0
+	n.addresses, n.inBlocks = 0, 0
+	s := a.subnet(n.view, chosen)
 	for _, t := range n.types {
-		if need := v.AddressesFor(t, n.load[model.Pods]); need <= free {
-			n.addresses = max(n.addresses, need)
+		need := v.AddressesFor(t, n.load[model.Pods])
+		if s == nil || need > s.FreeFor(&v.Pool.Types[t]) {
+			n.bearing.Remove(t)
+			narrowed = true
 			continue
 		}
-		n.bearing.Remove(t)
-		narrowed = true
+		n.addresses = max(n.addresses, need)
+		if !v.Pool.Types[t].SingleAddresses {
+			n.inBlocks = max(n.inBlocks, need)
+		}
 	}
 	one := a.scarce(n.view)
 	for z := range n.Zones.All() {
-		if z != chosen && (one || a.free(n.view, z) < n.addresses) {
+		if z != chosen && (one || !a.holdsAll(n, z)) {
 			n.Zones.Remove(z)
 			narrowed = true
 		}

@@ -86,13 +86,13 @@ func digest(identity []byte, pods []model.PodKey) string {
 }
 
 // requirements returns the requirements of the NodeClaim: those of pool and pods with one value for each custom label
-// that a pod requires, and the types, zones and capacity types that are possible.
+// that a pod requires and no type has, and the types, zones and capacity types that are possible.
 func (b *nodeBuilder) requirements(n *plannedNode) model.Requirements {
 	v := b.views[n.view]
 	out := v.Requirements.And(n.wants).And(n.custom).Without(model.NodeNameField) // a field, not a label
 	for i, r := range out {
 		if _, custom := n.custom.Get(r.Key); custom {
-			out[i] = oneValue(r)
+			out[i] = oneValue(v, r)
 		}
 	}
 	types := []string{}
@@ -122,9 +122,10 @@ func possibleOfferings(
 }
 
 // oneValue narrows a label that a pod requires to one value, since a node has only one: the first listed value; if any
-// value will do, the bound or an invented one.
-func oneValue(r model.Requirement) model.Requirement {
+// value will do, the bound or an invented one. Of a label that types have, the launch chooses the value.
+func oneValue(v *rules.View, r model.Requirement) model.Requirement {
 	switch {
+	case v.OfTypes(r.Key):
 	case !r.Complement && len(r.Values) > 1:
 		r.Values = r.Values[:1]
 	case r.Complement && !r.AllowsAbsence():

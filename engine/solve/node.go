@@ -40,6 +40,7 @@ type plannedNode struct {
 	runnerUp  model.Candidate
 	relaxed   bool      // minValues may be lowered
 	addresses int64     // the most that one of the types takes from its subnet
+	inBlocks  int64     // the same of the types that cannot use scattered addresses
 	from      []int     // indices of the subnets that are charged with them
 	template  *template // shared with nodes of the same pattern
 }

@@ -65,12 +65,18 @@ func (b *nodeBuilder) cheapestWithAddresses(n *plannedNode, t int) (rules.Offer,
 	return cheapestOffer(b.views[n.view], t, &among)
 }
 
-// bears reports whether a type has room for the node's pods and their volumes, and the limits admit it.
+// bears reports whether a type has room for the node's pods and their volumes and the labels that they need together,
+// and the limits admit it.
 func (b *nodeBuilder) bears(n *plannedNode, t int) bool {
 	v := b.views[n.view]
 	x := &v.Pool.Types[t]
 	if !n.load.Fits(v.Net[t]) || !b.rooms[n.view].Allows(&v.Pool.Limits, &x.Capacity) {
 		return false
+	}
+	for _, r := range n.custom {
+		if !v.TypeAllows(t, r) {
+			return false
+		}
 	}
 	for _, limit := range x.AttachLimits {
 		if attached := n.attached(limit.Driver); attached > 0 && attached > limit.Max {

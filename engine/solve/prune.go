@@ -114,7 +114,7 @@ func (b *nodeBuilder) asNode(n *plannedNode, i int) model.Node {
 		}
 	}
 	for _, r := range n.custom {
-		out.Labels = out.Labels.And(model.Requirements{oneValue(r)})
+		out.Labels = out.Labels.And(model.Requirements{oneValue(v, r)})
 	}
 	return out
 }

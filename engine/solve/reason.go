@@ -84,6 +84,9 @@ func (p explainer) reasonFor(g *group) model.Reason {
 func (p explainer) verdict(g *group, shape *model.Shape, view int, room rules.Headroom) model.PoolVerdict {
 	v, c := p.views[view], p.classes.list[g.class]
 	out := v.Verdict(shape, room, p.s.ResourceNames)
+	if out.Rule == model.RuleCapacity && out.BestOf != "" && len(p.classes.optionsOf(c, view)) == 0 {
+		p.blameDaemonPort(g, v, &out)
+	}
 	if out.Rule != model.RuleSteps {
 		return out
 	}
@@ -131,25 +134,24 @@ func (p explainer) blameAddresses(g *group, view int, out *model.PoolVerdict) bo
 	if types.Empty() || enough && !short {
 		return false
 	}
-	v.BlameAddresses(slices.Collect(types.All()), zones, p.addresses.freeByZone(view), out)
+	v.BlameAddresses(slices.Collect(types.All()), zones, p.addresses.subnets, out)
 	out.Funnel = slices.DeleteFunc(out.Funnel, func(f model.FunnelStep) bool { return f.Rule == model.RuleAddresses })
 	endFunnel(out, model.RuleAddresses)
 	return true
 }
 
-// blameDaemonPort reports whether a daemon occupies a port that the group requests.
-func (p explainer) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdict) bool {
+// blameDaemonPort names the daemon, if there is one, that occupies a port that the group requests.
+func (p explainer) blameDaemonPort(g *group, v *rules.View, out *model.PoolVerdict) {
 	for _, port := range g.shape.HostPorts {
 		for i := range p.s.Daemons {
 			d := &p.s.Daemons[i]
 			if slices.ContainsFunc(d.Shape.HostPorts, port.Conflicts) && !v.DaemonTypes(&d.Shape).Empty() {
-				out.Object, out.Detail = port.String(), "DaemonSet "+d.Namespace+"/"+d.Name
+				out.Object, out.Detail, out.Best, out.BestOf = port.String(), "DaemonSet "+d.Namespace+"/"+d.Name, "", ""
 				endFunnel(out, model.RuleHostPort)
-				return true
+				return
 			}
 		}
 	}
-	return false
 }
 
 // endFunnel adds a step to the funnel: the rule left none of the pool's types.

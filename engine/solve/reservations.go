@@ -13,7 +13,7 @@ import (
 type reservedNode struct {
 	node        model.Node
 	reservation *model.Reservation
-	addresses   int64 // that it takes from its subnet when it is full
+	typ         *model.InstanceType
 }
 
 // withReservations returns the cluster with free instances of capacity reservations added as nodes in flight. It adds
@@ -84,22 +84,57 @@ func reservedNodes(s *model.Snapshot, policy *model.Policy) []reservedNode {
 		}
 		v := rules.NewView(p, s.Daemons)
 		v.ApplyPolicy(policy)
-		if len(v.MinValues) > 0 {
+		if rules.SeveralValues(v) != nil {
 			continue // a reservation is of one type
 		}
+		labels := customLabels(v, s)
 		for _, r := range bySize(p) {
-			x, ok := reservedNodeOf(v, r)
-			if !ok {
-				continue
-			}
-			for range min(r.Free, int64(len(s.Pending))) {
-				x.node.Name = fmt.Sprintf("~%06d reserved %s", len(out), r.ID)
-				x.node.Claim = x.node.Name
-				out = append(out, x)
+			for _, own := range labels {
+				x, ok := reservedNodeOf(v, r, own)
+				if !ok {
+					continue
+				}
+				for range min(r.Free, int64(len(s.Pending))) {
+					x.node.Name = fmt.Sprintf("~%06d reserved %s", len(out), r.ID)
+					x.node.Claim = x.node.Name
+					out = append(out, x)
+				}
 			}
 		}
 	}
 	return out
+}
+
+// maxCustomLabels bounds the result of customLabels.
+const maxCustomLabels = 8
+
+// customLabels returns the labels that pending pods require and the pool leaves open, each with one value, in the order
+// of the pods; at last none. A pod fits a node in flight only if it fits all values that a label may have.
+func customLabels(v *rules.View, s *model.Snapshot) []model.Requirements {
+	var out []model.Requirements
+	shapes, known := map[int]bool{}, map[string]bool{"": true}
+	for i := range s.Pending {
+		shape := s.Pending[i].Shape
+		if shapes[shape] {
+			continue
+		}
+		shapes[shape] = true
+		for _, wants := range rules.Alternatives(s.Shapes[shape].Required, s.Shapes[shape].AnyOf) {
+			var own model.Requirements
+			for _, w := range wants {
+				have, ok := v.Requirements.Get(w.Key)
+				if ok && !have.SubsetOf(w) && w.Key != model.LabelZone && w.Key != model.LabelCapacityType && !v.OfTypes(w.Key) {
+					own = append(own, oneValue(v, have.And(w)))
+				}
+			}
+			impossible := slices.ContainsFunc(own, model.Requirement.Impossible)
+			if key := own.String(); !impossible && !known[key] && len(out) < maxCustomLabels {
+				known[key] = true
+				out = append(out, own)
+			}
+		}
+	}
+	return append(out, nil)
 }
 
 // bySize returns the pool's reservations by what their types cost on demand, then ID.
@@ -122,8 +157,9 @@ func bySize(p *model.Pool) []*model.Reservation {
 	return out
 }
 
-// reservedNodeOf returns a node of the reservation in the pool, if the pool allows it and its daemons fit.
-func reservedNodeOf(v *rules.View, r *model.Reservation) (x reservedNode, ok bool) {
+// reservedNodeOf returns a node of the reservation in the pool with these labels of its own, if the pool allows it and
+// its daemons fit.
+func reservedNodeOf(v *rules.View, r *model.Reservation, own model.Requirements) (x reservedNode, ok bool) {
 	t := slices.IndexFunc(v.Pool.Types, func(t model.InstanceType) bool { return t.Name == r.Type })
 	if t < 0 || !v.Overhead[t].Fits(v.Pool.Types[t].Allocatable) {
 		return x, false
@@ -138,38 +174,46 @@ func reservedNodeOf(v *rules.View, r *model.Reservation) (x reservedNode, ok boo
 		return x, false
 	}
 	labels := model.NewRequirements(model.OneOf(model.LabelInstanceType, r.Type), model.OneOf(model.LabelZone, r.Zone),
-		model.OneOf(model.LabelCapacityType, model.Reserved)).And(r.Labels).And(v.Requirements)
-	x = reservedNode{reservation: r, addresses: v.Pool.Types[t].AddressesFor(v.Pool.Types[t].Allocatable[model.Pods])}
+		model.OneOf(model.LabelCapacityType, model.Reserved)).And(r.Labels).And(v.Requirements).And(own)
+	x = reservedNode{reservation: r, typ: &v.Pool.Types[t]}
 	x.node = model.Node{
 		Pool: v.Pool.Name, Type: r.Type, Zone: r.Zone, CapacityType: model.Reserved, State: model.InFlight,
 		Labels: labels, Taints: v.Pool.Taints, Price: v.Offers[t][at].Real, AttachLimits: v.Pool.Types[t].AttachLimits,
 		Capacity: v.Pool.Types[t].Capacity, Allocatable: v.Pool.Types[t].Allocatable, Used: v.Overhead[t],
-		Unlaunched: true,
+		DaemonPorts: rules.PortsOfDaemons(v, t), Unlaunched: true,
 	}
 	return x, true
 }
 
 // allowedNodes returns the nodes, in order, that the limits of their pools, the free addresses of subnets and the
-// reservations' free instances allow together, and charges them to the snapshot's Pools and Subnets. A node is
-// charged the addresses that it takes when it is full.
+// reservations' free instances allow together, and charges them to the snapshot's Pools, their reservations, and
+// Subnets. A node is charged the addresses that it takes when it is full.
 func allowedNodes(s *model.Snapshot, all []reservedNode) []reservedNode {
 	taken := map[string]int64{}
-	return slices.DeleteFunc(all, func(x reservedNode) bool {
+	allowed := slices.DeleteFunc(all, func(x reservedNode) bool {
 		p := s.Pool(x.node.Pool)
 		room := (&rules.View{Pool: p}).Headroom()
-		subnet := rules.MostFree(p, x.node.Zone, s.Subnets)
+		subnet, addresses := rules.MostFree(p, x.node.Zone, s.Subnets), x.typ.AddressesFor(x.typ.Allocatable[model.Pods])
 		if taken[x.reservation.ID] >= x.reservation.Free || !room.Allows(&p.Limits, &x.node.Capacity) ||
-			p.Subnets != nil && (subnet < 0 || s.Subnets[subnet].Free < x.addresses) {
+			p.Subnets != nil && (subnet < 0 || s.Subnets[subnet].FreeFor(x.typ) < addresses) {
 			return true
 		}
 		taken[x.reservation.ID]++
 		p.Usage = p.Usage.Plus(x.node.Capacity.NonNegative())
 		p.NodeCount = max(p.NodeCount, 0) + 1
 		if p.Subnets != nil {
-			s.Subnets[subnet].Free -= x.addresses
+			s.Subnets[subnet].Free -= addresses
 		}
 		return false
 	})
+	for i := range s.Pools {
+		s.Pools[i].Reservations = slices.Clone(s.Pools[i].Reservations)
+		for k := range s.Pools[i].Reservations {
+			r := &s.Pools[i].Reservations[k]
+			r.Free -= taken[r.ID]
+		}
+	}
+	return allowed
 }
 
 // launch returns the launch of the node, without pods.

@@ -36,6 +36,12 @@ func understood(ref cloud.ClassRef) bool {
 		v1alpha1.IsNodeGroup(ref.Group, ref.Kind)
 }
 
+// KnownGroup reports whether Nodeless manages NodePools and NodeClaims whose node class is of this group. As in the
+// controller, the group decides (cluster.State.Manages).
+func KnownGroup(group string) bool {
+	return slices.Contains([]string{classGroup, eksv1.GroupVersion.Group, v1alpha1.GroupVersion.Group}, group)
+}
+
 // ClassOf returns the EC2NodeClass that o is or translates to, and the name under which it is stored (aws.ClassName).
 // The class is nil if o is no node class.
 func ClassOf(o client.Object) (name string, class *ec2v1.EC2NodeClass) {
@@ -76,6 +82,9 @@ func (c *Cluster) Assumed() []string {
 // Prices names the source of prices.
 func (c *Cluster) Prices() string {
 	if c.catalog != nil {
+		if p, ok := c.catalog.(interface{ PriceNote() string }); ok && p.PriceNote() != "" {
+			return c.o.Prices + "; " + p.PriceNote()
+		}
 		return c.o.Prices
 	}
 	c.mu.Lock()
@@ -193,7 +202,7 @@ func (c *Cluster) offered(ctx context.Context, ref cloud.ClassRef) (types []mode
 	}
 	if c.catalog != nil && !untouched {
 		if p, ok := c.catalog.(cloud.PodNetworker); ok {
-			p.ReserveENIs(c.State.ReservedENIs())
+			p.ReserveENIs(c.State.CNI().ReservedENIs())
 		}
 		types, err := c.catalog.Catalog(ctx, ref)
 		return types, "", plain(err)
@@ -213,7 +222,7 @@ type built struct {
 
 // versionOf returns a key that changes whenever the offers of a class may change.
 func versionOf(c *Cluster, class *ec2v1.EC2NodeClass) string {
-	return fmt.Sprint(class.UID, "/", class.ResourceVersion, "/", c.State.ReservedENIs())
+	return fmt.Sprint(class.UID, "/", class.ResourceVersion, "/", c.State.CNI().ReservedENIs())
 }
 
 // build computes what the built-in catalogue offers for a class and caches it: equal offers must be the same slice.
@@ -227,7 +236,7 @@ func (c *Cluster) build(name string, class *ec2v1.EC2NodeClass) ([]model.Instanc
 		return nil, "", fmt.Errorf("region %s is not in the built-in catalogue; there are %s", region,
 			strings.Join(catalog.Regions(), ", "))
 	}
-	types, guessed, err := aws.BuiltIn(class, region, offers, c.State.ReservedENIs())
+	types, guessed, err := aws.BuiltIn(class, region, offers, c.State.CNI().ReservedENIs())
 	if err != nil {
 		return nil, "", plain(err)
 	}

@@ -29,6 +29,17 @@ func (n *networker) Catalog(context.Context, cloud.ClassRef) ([]model.InstanceTy
 	return []model.InstanceType{t}, nil
 }
 
+// PriceNote says that prices are those of another region, as AWS's catalogue does.
+func (*networker) PriceNote() string { return "on-demand prices of us-east-1" }
+
+func TestPricesOfAnotherRegionAreNamed(t *testing.T) {
+	c := newCluster(Options{Clock: clock.Real{}, Prices: "AWS, asked now"})
+	c.catalog = &networker{}
+	if got := c.Prices(); got != "AWS, asked now; on-demand prices of us-east-1" {
+		t.Errorf("prices are %q", got)
+	}
+}
+
 // Where custom networking leaves fewer addresses to pods, AWS's catalogue says so, as in the controller.
 func TestALiveCatalogueKnowsCustomNetworking(t *testing.T) {
 	c := newCluster(Options{Clock: clock.Real{}})

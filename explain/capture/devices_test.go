@@ -143,6 +143,42 @@ spec: {containers: [{name: c, image: i}], volumes: [{name: v, ` + disk + `}]}
 	}
 }
 
+// A capture holds what drivers report about the storage that they have left.
+func TestACaptureHoldsStorageCapacity(t *testing.T) {
+	got := shapeOf(t, recaptured(t, `apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: shop, uid: w}
+spec: {containers: [{name: c, image: i}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data, namespace: shop}
+spec: {storageClassName: array, resources: {requests: {storage: 20Gi}}}
+---
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: array}
+provisioner: disks
+volumeBindingMode: WaitForFirstConsumer
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIDriver
+metadata: {name: disks}
+spec: {storageCapacity: true}
+---
+apiVersion: storage.k8s.io/v1
+kind: CSIStorageCapacity
+metadata: {name: a, namespace: disks}
+storageClassName: array
+nodeTopology: {matchLabels: {topology.kubernetes.io/zone: a}}
+capacity: 5Gi
+`))
+	const want = "storageClass array has less than the 20Gi requested: 5Gi at topology.kubernetes.io/zone In [a]"
+	if len(got.Volumes) != 1 || got.Volumes[0].Short != want {
+		t.Errorf("got %+v, want %q", got.Volumes, want)
+	}
+}
+
 // Without one of the kinds that say where claims can be met, claims are not judged. A file that has none of them, and
 // no pod with a claim, lacks nothing.
 func TestADumpWithoutDevicesDoesNotJudgeClaims(t *testing.T) {

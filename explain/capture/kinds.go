@@ -70,6 +70,8 @@ var kinds = slices.Concat([]kind{
 	{"", "persistentvolumes", wanted, &corev1.PersistentVolume{}},
 	{"storage.k8s.io", "storageclasses", wanted, &storagev1.StorageClass{}},
 	{"storage.k8s.io", "csinodes", wanted, &storagev1.CSINode{}},
+	{"storage.k8s.io", "csidrivers", optional, &storagev1.CSIDriver{}},
+	{"storage.k8s.io", "csistoragecapacities", optional, &storagev1.CSIStorageCapacity{}},
 	{"policy", "poddisruptionbudgets", wanted, &policyv1.PodDisruptionBudget{}},
 }, allocations)
 

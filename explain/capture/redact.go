@@ -20,7 +20,7 @@ var allowedAnnotations = []string{
 	"karpenter.sh/", "karpenter.k8s.aws/", "eks.amazonaws.com/nodeclass-hash", "nodeless.sh/",
 	"controller.kubernetes.io/pod-deletion-cost", translate.AnnotationSafeToEvict, translate.AnnotationScaleDownDisabled,
 	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class",
-	"deployment.kubernetes.io/revision",
+	"deployment.kubernetes.io/revision", appsv1.DeprecatedTemplateGeneration,
 }
 
 // Redacted replaces removed text.

@@ -6,6 +6,11 @@ import (
 
 	ec2v1 "github.com/aws/karpenter-provider-aws/pkg/apis/v1"
 	"github.com/awslabs/operatorpkg/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 )
 
 // classes reads the EC2NodeClasses and, if AWS is checked, resolves each of them now.
@@ -24,16 +29,46 @@ func (c Cluster) classes(ctx context.Context) ([]ec2v1.EC2NodeClass, error) {
 	return list.Items, nil
 }
 
+// otherClasses returns the node classes of other kinds that NodePools may refer to, such as "NodeGroup workers". A
+// cluster need not serve these kinds.
+func (c Cluster) otherClasses(ctx context.Context) (names []string, err error) {
+	var auto eksv1.NodeClassList
+	if err := c.Client.List(ctx, &auto); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	for i := range auto.Items {
+		names = append(names, "NodeClass "+auto.Items[i].Name)
+	}
+	var groups v1alpha1.NodeGroupList
+	if err := c.Client.List(ctx, &groups); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	for i := range groups.Items {
+		names = append(names, "NodeGroup "+groups.Items[i].Name)
+	}
+	return names, nil
+}
+
+// noClasses finds that there is no EC2NodeClass, which is a fault unless NodePools use node classes of other kinds.
+func (c Cluster) noClasses(ctx context.Context) Finding {
+	const check = "node classes"
+	others, err := c.otherClasses(ctx)
+	switch {
+	case err != nil:
+		return unknown(check, err)
+	case len(others) > 0:
+		return fine(check, "there is no EC2NodeClass, but %s", some(others))
+	}
+	return Finding{
+		Check: check, Status: Warning, Says: "there is no EC2NodeClass",
+		Remedy: "create one, and a NodePool for it: docs/how-do-i-run-it-on-my-cluster.md",
+	}
+}
+
 // nodeClasses finds the classes that cannot launch nodes: their selectors match no subnets, security groups or
 // images, by tags or otherwise.
 func nodeClasses(classes []ec2v1.EC2NodeClass) Finding {
 	const check = "node classes"
-	if len(classes) == 0 {
-		return Finding{
-			Check: check, Status: Warning, Says: "there is no EC2NodeClass",
-			Remedy: "create one, and a NodePool for it: docs/how-do-i-run-it-on-my-cluster.md",
-		}
-	}
 	var broken, unseen, ready []string
 	for _, class := range classes {
 		why, looked := "", len(class.Status.Subnets) > 0 // resolved by a controller or, just now, by AWS

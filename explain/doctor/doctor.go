@@ -52,9 +52,12 @@ type Cluster struct {
 func Examine(ctx context.Context, c Cluster) []Finding {
 	out := []Finding{c.kubernetes(ctx), c.permissions(ctx), c.webhooks(ctx), c.dns(ctx)}
 	classes, err := c.classes(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		out = append(out, unknown("node classes", err))
-	} else {
+	case len(classes) == 0:
+		out = append(out, c.noClasses(ctx), metadata(classes))
+	default:
 		out = append(out, nodeClasses(classes), metadata(classes))
 	}
 	if c.AWS == nil {

@@ -25,6 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/cloud/aws/iampolicy"
 	"github.com/nodeless/nodeless/controller/crds"
 	"github.com/nodeless/nodeless/controller/rbac"
@@ -123,7 +125,15 @@ func TestEachFaultIsNamed(t *testing.T) {
 		},
 		"a webhook without endpoints": {sound(t, nil, hook), nil, "webhooks", "pods.example.com of policies (service kyverno/hook)", Failed},
 		"no class":                    {sound(t, nil), nil, "node classes", "no EC2NodeClass", Warning},
-		"a class without subnets":     {sound(t, nil, class("a", "False", "no subnet has the tag")), nil, "node classes", "a: no subnet has the tag", Failed},
+		"only a NodeClass of EKS Auto Mode": {
+			sound(t, nil, &eksv1.NodeClass{ObjectMeta: metav1.ObjectMeta{Name: "default"}}), nil, "node classes",
+			"NodeClass default", OK,
+		},
+		"only a NodeGroup": {
+			sound(t, nil, &v1alpha1.NodeGroup{ObjectMeta: metav1.ObjectMeta{Name: "workers"}}), nil, "node classes",
+			"NodeGroup workers", OK,
+		},
+		"a class without subnets": {sound(t, nil, class("a", "False", "no subnet has the tag")), nil, "node classes", "a: no subnet has the tag", Failed},
 		"a class that nobody looked at": {
 			sound(t, nil, class("a", "Unknown", "")), nil, "node classes", "no controller has looked at a", Unknown,
 		},

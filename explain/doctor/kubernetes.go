@@ -23,6 +23,8 @@ import (
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodeless/nodeless/api/eksv1"
+	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/controller/crds"
 )
 
@@ -34,6 +36,8 @@ func Scheme() *runtime.Scheme {
 	amazon := schema.GroupVersion{Group: "karpenter.k8s.aws", Version: "v1"}
 	s.AddKnownTypes(amazon, &ec2v1.EC2NodeClass{}, &ec2v1.EC2NodeClassList{})
 	metav1.AddToGroupVersion(s, amazon)
+	utilruntime.Must(eksv1.AddToScheme(s))
+	utilruntime.Must(v1alpha1.AddToScheme(s))
 	return s
 }
 

@@ -8,7 +8,7 @@ import (
 // ZoneAddresses says from which subnet the next node of a pool in a zone takes its addresses.
 type ZoneAddresses struct {
 	Zone, Subnet string
-	Free         int64  // free addresses of the subnet
+	Free         int64  // free addresses of the subnet that nodes of Type can get
 	Type         string // of the types that the pool allows in the zone, the one that takes the fewest for one pod
 	Least        int64  // how many addresses that type takes
 }
@@ -25,10 +25,10 @@ func AddressesOf(s *model.Snapshot, policy model.Policy, p *model.Pool) (out []Z
 		if i < 0 {
 			continue
 		}
-		a := ZoneAddresses{Zone: zone, Subnet: s.Subnets[i].ID, Free: s.Subnets[i].Free}
+		a := ZoneAddresses{Zone: zone, Subnet: s.Subnets[i].ID}
 		for t := range p.Types {
 			if least := v.LeastAddresses(t); least > 0 && (a.Least == 0 || least < a.Least) && offersIn(v, t, z) {
-				a.Type, a.Least = p.Types[t].Name, least
+				a.Type, a.Least, a.Free = p.Types[t].Name, least, s.Subnets[i].FreeFor(&p.Types[t])
 			}
 		}
 		if a.Least > 0 {

@@ -273,8 +273,8 @@ pods 1 new cpu=3
 	for _, o := range p.Options {
 		got = append(got, reason.Change(o.Change)+": "+reason.Candidate(o.Node))
 	}
-	want := "would fit in pool large if it tolerated gpu=true:NoSchedule: s8 on-demand in a at $0.40/h; " +
-		"would fit in pool small if it requested cpu 2 instead of 3: s2 on-demand in a at $0.10/h"
+	want := "would fit in pool large if it tolerated gpu=true:NoSchedule: s8 on-demand in a at $0.4000/h; " +
+		"would fit in pool small if it requested cpu 2 instead of 3: s2 on-demand in a at $0.1000/h"
 	if text := strings.Join(got, "; "); text != want || p.Options[0].Change != p.Reason.Change {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}

@@ -32,6 +32,8 @@ type Cycle struct {
 	Begun    []string          // commands, by ID
 	Finished []string
 	Undone   []Abandoned
+	// Workloads returns what created the pods of a node, by UID; nil = unknown.
+	Workloads func(node string) map[string]Workload
 }
 
 // Abandoned is a command whose nodes stay, and why.
@@ -118,6 +120,9 @@ func (w *writer) removal(r *model.Removal) *Decision {
 		m.Pods, m.PodUIDs, m.PodsMore = nil, nil, 0
 	}
 	d.Removed = []RemovedNode{m}
+	if d.saves() {
+		d.Shares = w.shares(d)
+	}
 	return d
 }
 
@@ -138,6 +143,9 @@ func (w *writer) command(c *model.Command) *Decision {
 		m.Moves = moves(w.node(r.Claim), to, movesLeft)
 		movesLeft -= len(m.Moves)
 		d.Removed = append(d.Removed, m)
+	}
+	if d.saves() {
+		d.Shares = w.shares(d)
 	}
 	for i := range c.Launches[:min(len(c.Launches), maxNodes)] {
 		d.Launched = append(d.Launched, w.launched(&c.Launches[i], w.Claims[c.Launches[i].ID]))

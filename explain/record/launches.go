@@ -39,14 +39,15 @@ func laterLaunches(r *Record) []laterLaunch {
 	return out
 }
 
-// deductLaunches charges each launch to removed nodes of the same pool, beginning with the node removed first.
+// deductLaunches charges each launch to nodes of the same pool that were removed or about to be, in the order of their
+// decisions: a node that is being drained has no room for the pods that the launched one runs.
 func deductLaunches(credits []*credit, launches []laterLaunch) {
 	byPool := map[string][]*credit{}
 	for _, c := range credits {
 		byPool[c.pool] = append(byPool[c.pool], c)
 	}
 	for _, open := range byPool {
-		slices.SortStableFunc(open, func(a, b *credit) int { return a.since.Compare(b.since) })
+		slices.SortStableFunc(open, func(a, b *credit) int { return a.decided.Compare(b.decided) })
 	}
 	slices.SortStableFunc(launches, func(a, b laterLaunch) int { return a.at.Compare(b.at) })
 	for _, l := range launches {
@@ -57,7 +58,7 @@ func deductLaunches(credits []*credit, launches []laterLaunch) {
 		}
 		byPool[l.pool] = open
 		for _, c := range open {
-			if left <= 0 || c.since.After(l.at) {
+			if left <= 0 || c.decided.After(l.at) {
 				break
 			}
 			if part := min(left, c.left); part > 0 && l.at.Before(c.end) {
@@ -71,6 +72,13 @@ func deductLaunches(credits []*credit, launches []laterLaunch) {
 
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
 		return b
 	}
 	return a

@@ -42,10 +42,12 @@ type Decision struct {
 	Again string `json:"again,omitempty"`
 	// Pods are the pending pods that the decision is about, as namespace/name. PodsMore counts pods that are left out
 	// or not created yet.
-	Pods         []string       `json:"pods,omitempty"`
-	PodUIDs      []string       `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
-	PodsMore     int            `json:"podsMore,omitempty"`
-	Removed      []RemovedNode  `json:"goes,omitempty"`
+	Pods     []string      `json:"pods,omitempty"`
+	PodUIDs  []string      `json:"podUIDs,omitempty"` // of Pods, in their order: see ShortUID
+	PodsMore int           `json:"podsMore,omitempty"`
+	Removed  []RemovedNode `json:"goes,omitempty"`
+	// Shares divide the prices of Removed among the workloads of their pods, if the nodes are empty or underutilized.
+	Shares       []Share        `json:"shares,omitempty"`
 	Launched     []LaunchedNode `json:"comes,omitempty"`
 	SavesPerHour float64        `json:"savesDollarsPerHour,omitempty"` // negative if it costs more
 }

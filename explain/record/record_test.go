@@ -347,6 +347,11 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 		ID: "launched", Time: at(2 * time.Hour), Kind: record.Launch,
 		Launched: []record.LaunchedNode{bought("f", 0.75)},
 	}}
+	asDear := launched
+	asDear.Launched = []record.LaunchedNode{bought("f", 1)}
+	decidedLater := empty
+	decidedLater.Time = at(2*time.Hour + time.Minute)
+	decidedLater.Outcomes = []record.Outcome{gone("empty", "a", 3*time.Hour)}
 	expired := empty
 	expired.Removed = []record.RemovedNode{machine("a", 1)}
 	ends := at(3 * time.Hour)
@@ -389,11 +394,24 @@ func TestSavingsAreAddedUpAgainstTheCounterfactual(t *testing.T) {
 			4 * time.Hour, 2, 0,
 			record.TakenOff,
 		},
-		"a machine that came before is not taken off": {
+		"a machine came while the empty one was draining: 1·1 − 1·0.75": {
 			[]record.Record{
 				launched,
 				{Decision: empty.Decision, Outcomes: []record.Outcome{gone("empty", "a", 3*time.Hour)}},
 			},
+			4 * time.Hour, 0.25, 0.25,
+			record.Counting,
+		},
+		"a machine as dear as the draining one came": {
+			[]record.Record{
+				asDear,
+				{Decision: empty.Decision, Outcomes: []record.Outcome{gone("empty", "a", 3*time.Hour)}},
+			},
+			4 * time.Hour, 0, 0,
+			record.TakenOff,
+		},
+		"a machine that came before the decision is not taken off": {
+			[]record.Record{launched, decidedLater},
 			4 * time.Hour, 1, 1,
 			record.Counting,
 		},

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodeless/nodeless/engine/model"
 )
 
 // DefaultHorizon is the maximum time for which a removed node counts as saved.
@@ -30,6 +32,9 @@ type Ledger struct {
 	Dollars        float64   `json:"dollars"`        // the sum of all Savings
 	DollarsPerHour float64   `json:"dollarsPerHour"` // its current rate of growth
 	Unpriced       int       `json:"unpriced,omitempty"`
+	// By is one of Groupings if Sums divides the savings.
+	By   string `json:"by,omitempty"`
+	Sums []Sum  `json:"sums,omitempty"`
 	// Savings has one item for each decision that removed nodes of known price.
 	Savings []Saving `json:"savings"`
 }
@@ -49,6 +54,9 @@ type Saving struct {
 	DollarsPerHour     float64   `json:"dollarsPerHour"` // now
 	Until              time.Time `json:"until"`          // when it stops counting, or stopped
 	State              string    `json:"state"`          // one of the words below
+
+	removed []RemovedNode // of the decision; with shares, what parts divides
+	shares  []Share
 }
 
 // States of a Saving.
@@ -60,12 +68,13 @@ const (
 	Reversed = "Reversed" // the nodes stayed: only the cost of the replacements is counted
 )
 
-// credit is a removed node: its price over a period, less later launches.
+// credit is a removed node: its price over a period, less launches since the decision.
 type credit struct {
 	of         *Saving
 	pool       string
 	price      float64
-	since, end time.Time
+	decided    time.Time     // the removal
+	since, end time.Time     // since it terminated
 	launches   []laterLaunch // their prices add up to at most price
 	left       float64       // of price, after launches
 }
@@ -75,7 +84,7 @@ func (c *credit) accrue(now time.Time) {
 	to := earlier(c.end, now)
 	c.of.RemovedDollars += c.price * hours(c.since, to)
 	for _, l := range c.launches {
-		c.of.LaunchedDollars += l.price * hours(l.at, to)
+		c.of.LaunchedDollars += l.price * hours(later(l.at, c.since), to)
 	}
 	if now.Before(c.end) {
 		c.of.DollarsPerHour += c.left
@@ -101,7 +110,7 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 	for i := range records {
 		r := &records[i]
 		launches = append(launches, laterLaunches(r)...)
-		if r.Method != "Empty" && r.Method != "Underutilized" || r.Kind != Remove && r.Kind != Replace {
+		if !r.saves() {
 			continue
 		}
 		s, more, priced := newSaving(r, now, horizon)
@@ -127,6 +136,12 @@ func Savings(records []Record, now time.Time, horizon time.Duration) Ledger {
 		l.Savings = append(l.Savings, *s)
 	}
 	return l
+}
+
+// saves reports whether a decision counts: it removes nodes because they cost more than they are needed for.
+func (d *Decision) saves() bool {
+	return (d.Method == string(model.Empty) || d.Method == string(model.Underutilized)) &&
+		(d.Kind == Remove || d.Kind == Replace)
 }
 
 // Day is what was saved on one day in UTC. Today counts until now.
@@ -156,7 +171,10 @@ func SavedByDay(records []Record, now time.Time, horizon time.Duration, most int
 // newSaving opens a saving for a decision that removes nodes, with a credit for each node that has terminated. It
 // returns false if a price is unknown.
 func newSaving(r *Record, now time.Time, horizon time.Duration) (*Saving, []*credit, bool) {
-	s := &Saving{Decision: r.ID, Time: r.Time, Method: r.Method, Until: r.Time.Add(horizon), State: Waiting}
+	s := &Saving{
+		Decision: r.ID, Time: r.Time, Method: r.Method, Until: r.Time.Add(horizon), State: Waiting,
+		removed: r.Removed, shares: r.Shares,
+	}
 	var credits []*credit
 	var from, to []string
 	for _, m := range r.Removed {
@@ -179,8 +197,10 @@ func newSaving(r *Record, now time.Time, horizon time.Duration) (*Saving, []*cre
 	for _, m := range r.Removed {
 		if gone := r.Outcome(Terminated, m.Claim); gone != nil && undone == nil {
 			s.State = Counting
-			credits = append(credits,
-				&credit{of: s, pool: m.Pool, price: m.DollarsPerHour, left: m.DollarsPerHour, since: gone.Time, end: s.Until})
+			credits = append(credits, &credit{
+				of: s, pool: m.Pool, price: m.DollarsPerHour, left: m.DollarsPerHour,
+				decided: r.Time, since: gone.Time, end: s.Until,
+			})
 		}
 	}
 	for _, b := range r.Launched {

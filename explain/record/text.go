@@ -103,11 +103,5 @@ func seconds(s float64) string {
 	return d.Round(100 * time.Millisecond).String()
 }
 
-// Money formats a sum in dollars with its sign in front; 0 has none.
-func Money(dollars float64) string {
-	text := fmt.Sprintf("%.4f", max(dollars, -dollars))
-	if dollars < 0 && text != "0.0000" {
-		return "-$" + text
-	}
-	return "$" + text
-}
+// Money formats a sum in dollars with the decimals of prices.
+func Money(dollars float64) string { return reason.Money(dollars, 4) }

@@ -78,6 +78,31 @@ func fits(n *model.Node) bool {
 	return !slices.ContainsFunc(free[:], func(left int64) bool { return left < 0 })
 }
 
+// noteDaemonPod keeps the newest bound pod of each DaemonSet, as controller/cluster does: the next ones will be like it
+// if its template is still the present one. A webhook may have changed what it requests.
+func (r *run) noteDaemonPod(pod *corev1.Pod) {
+	p, template := translate.ReadPod(pod), translate.TemplateOfDaemonPod(pod)
+	if p.DaemonSet == "" || p.Deleting || p.Node == "" || template == 0 {
+		return
+	}
+	if old := r.newest[p.DaemonSet]; old == nil || cmp.Or(cmp.Compare(translate.TemplateOfDaemonPod(old), template),
+		old.CreationTimestamp.Compare(pod.CreationTimestamp.Time), cmp.Compare(old.Name, pod.Name)) <= 0 {
+		r.newest[p.DaemonSet] = pod
+	}
+}
+
+// daemonSpec returns the spec of a DaemonSet's next pod, on no node yet.
+func (r *run) daemonSpec(daemonSet string) corev1.PodSpec {
+	ds, like := r.daemons[daemonSet], r.newest[daemonSet]
+	if like == nil || !metav1.IsControlledBy(like, ds) ||
+		translate.TemplateOfDaemonPod(like) != translate.TemplateOfDaemonSet(ds) {
+		return translate.AsCreated(&ds.Spec.Template.Spec, r.cluster.LimitRanges(ds.Namespace))
+	}
+	spec := *like.Spec.DeepCopy()
+	spec.NodeName = ""
+	return spec
+}
+
 // daemonPod creates the pod of a DaemonSet for a node.
 func (r *run) daemonPod(daemonSet, node string) {
 	ds := r.daemons[daemonSet]
@@ -93,7 +118,8 @@ func (r *run) daemonPod(daemonSet, node string) {
 				Controller: &yes,
 			}},
 		},
-		Spec: *ds.Spec.Template.Spec.DeepCopy(), Status: corev1.PodStatus{Phase: corev1.PodPending},
+		Spec:   r.daemonSpec(daemonSet),
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
 	}
 	onNode := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchFields: []corev1.NodeSelectorRequirement{

@@ -95,3 +95,26 @@ func TestUserDataThatACaptureLeavesOut(t *testing.T) {
 		t.Errorf("a manifest without user data: assumed %q", o.Assumed)
 	}
 }
+
+// What the pods of a DaemonSet's present template request says nothing about those of the changed one.
+func TestAChangedDaemonSetIsNotLikeItsPods(t *testing.T) {
+	cluster := edited(t) + "---\n" + strings.Replace(agent, "namespace: shop}",
+		"namespace: shop, uid: ds, annotations: {deprecated.daemonset.template.generation: '3'}}", 1) + `---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: agent-1
+  namespace: shop
+  uid: agent-1
+  labels: {app: agent, pod-template-generation: "3"}
+  ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: agent, uid: ds, controller: true}]
+spec: {nodeName: n1, containers: [{name: c, image: i, resources: {requests: {cpu: 200m}}}]}
+status: {phase: Running}
+`
+	for cpu, want := range map[string]int{"100m": 0, "1": 1} { // a node's capacity is 1930m, the third pod's request 1500m
+		o := mustForecast(t, cluster, strings.Replace(agent, "100m", cpu, 1), scaledTo(t, "deployment/web=3"))
+		if len(o.Unplaced) != want {
+			t.Errorf("with a DaemonSet of %s: %s", cpu, told(o))
+		}
+	}
+}

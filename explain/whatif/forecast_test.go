@@ -198,6 +198,51 @@ func TestWhatChangesComeTo(t *testing.T) {
 	}
 }
 
+// Pods of a forecast request what the API server would fill in: a limit without a request, and the namespace's defaults.
+func TestPodsRequestWhatTheAPIServerFillsIn(t *testing.T) {
+	const (
+		limited = `---
+apiVersion: v1
+kind: LimitRange
+metadata: {name: defaults, namespace: shop}
+spec: {limits: [{type: Container, defaultRequest: {cpu: 300m}}]}
+`
+		web = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: new, namespace: shop}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: new}}
+  template:
+    metadata: {labels: {app: new}}
+    spec:
+      containers: [{name: c, image: i, resources: {requests: {cpu: 300m}}}]
+`
+	)
+	daemon := strings.Replace(agent, "100m", "300m", 1) + "---\n" +
+		strings.Replace(pool, "    spec:", "    metadata: {labels: {tier: new}}\n    spec:", 1)
+	for _, c := range []struct{ what, cluster, manifests, want string }{
+		{
+			"beside the DaemonSet's pod, n2 has no room for the pod of n1", edited(t, "1500m", "300m"), daemon,
+			"Replace at 0 n1 +m5.large; Replace at 70 n2 +m5.large; 2 evicted, 0 unplaced, 0 kept, 2 nodes",
+		},
+		{
+			"n1 and n2 have room for two of four pods", edited(t), web,
+			"Launch at 0 +m5.large; 0 evicted, 0 unplaced, 0 kept, 3 nodes",
+		},
+	} {
+		for by, edit := range map[string]struct{ cluster, manifests string }{
+			"requests":     {c.cluster, c.manifests},
+			"limits":       {c.cluster, strings.Replace(c.manifests, "requests", "limits", 1)},
+			"a LimitRange": {c.cluster + limited, strings.Replace(c.manifests, ", resources: {requests: {cpu: 300m}}", "", 1)},
+		} {
+			if got := told(mustForecast(t, edit.cluster, edit.manifests)); got != c.want {
+				t.Errorf("%s, by %s:\ngot  %s\nwant %s", c.what, by, got, c.want)
+			}
+		}
+	}
+}
+
 // Three pods with a host port do not share two nodes, though they would have room there.
 func TestADeploymentGetsAHostPort(t *testing.T) {
 	const web = `apiVersion: apps/v1

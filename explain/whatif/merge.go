@@ -64,7 +64,10 @@ func merged(before, change client.Object, item manifest.Item) (client.Object, []
 		out.SetUID(uidOf(out.GetName()))
 		return out, nil, nil
 	}
-	if _, ok := out.(*appsv1.DaemonSet); ok {
+	if ds, ok := out.(*appsv1.DaemonSet); ok {
+		if fingerprint(ds) != fingerprint(before.(*appsv1.DaemonSet)) {
+			delete(ds.Annotations, appsv1.DeprecatedTemplateGeneration) // the next one: no pod is made from it yet
+		}
 		return out, differences("spec", reread(was["spec"]), reread(now["spec"])), nil
 	}
 	fields := differences("spec", was["spec"], now["spec"])

@@ -49,6 +49,7 @@ type run struct {
 	nodes           map[string]*corev1.Node // by name
 	pods            map[types.NamespacedName]*corev1.Pod
 	daemons         map[string]*appsv1.DaemonSet
+	newest          map[string]*corev1.Pod // of each DaemonSet, see noteDaemonPod
 	pdbs            []*policyv1.PodDisruptionBudget
 	pools           map[string]*karpv1.NodePool
 	was             before // before the change
@@ -79,7 +80,8 @@ func newRun(ctx context.Context, in Input, objects, before []client.Object) (*ru
 		Input: in, clock: clock.NewVirtual(now), start: now, lastChange: now,
 		claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
 		pods:    map[types.NamespacedName]*corev1.Pod{},
-		daemons: map[string]*appsv1.DaemonSet{}, pools: map[string]*karpv1.NodePool{}, was: objectsBefore(before),
+		daemons: map[string]*appsv1.DaemonSet{}, newest: map[string]*corev1.Pod{},
+		pools: map[string]*karpv1.NodePool{}, was: objectsBefore(before),
 		inFlight: map[string]*inFlight{}, terminating: map[string]time.Time{}, draining: map[string]bool{},
 		initial: map[string]Node{},
 	}
@@ -145,6 +147,7 @@ func (r *run) put(o client.Object) {
 	switch o := o.(type) {
 	case *corev1.Pod:
 		r.pods[client.ObjectKeyFromObject(o)] = o
+		r.noteDaemonPod(o)
 	case *corev1.Node:
 		r.nodes[o.Name] = o
 	case *karpv1.NodeClaim:

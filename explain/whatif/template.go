@@ -27,8 +27,8 @@ func deciding(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: t.Labels, Annotations: t.Annotations},
 		Spec: corev1.PodSpec{
-			InitContainers: decidingContainers(spec.InitContainers, spec.HostNetwork),
-			Containers:     decidingContainers(spec.Containers, spec.HostNetwork),
+			InitContainers: decidingContainers(spec.InitContainers),
+			Containers:     decidingContainers(spec.Containers),
 			Volumes:        decidingVolumes(spec.Volumes),
 			Resources:      spec.Resources, ResourceClaims: spec.ResourceClaims,
 			NodeSelector: spec.NodeSelector, OS: spec.OS, Affinity: spec.Affinity, Tolerations: spec.Tolerations,
@@ -40,18 +40,14 @@ func deciding(t *corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	}
 }
 
-// decidingContainers keeps requests, ports of the host and what tells sidecars from other init containers. On the
-// host's network each port of a container is one of the host.
-func decidingContainers(containers []corev1.Container, hostNetwork bool) []corev1.Container {
+// decidingContainers keeps requests, ports of the host and what tells sidecars from other init containers.
+func decidingContainers(containers []corev1.Container) []corev1.Container {
 	var out []corev1.Container
 	for i := range containers {
 		c := &containers[i]
 		kept := corev1.Container{RestartPolicy: c.RestartPolicy}
 		kept.Resources.Requests, kept.Resources.Claims = c.Resources.Requests, c.Resources.Claims
 		for _, p := range c.Ports {
-			if hostNetwork {
-				p.HostPort = cmp.Or(p.HostPort, p.ContainerPort)
-			}
 			if p.HostPort != 0 {
 				kept.Ports = append(kept.Ports, corev1.ContainerPort{
 					HostIP: p.HostIP, HostPort: p.HostPort, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP),

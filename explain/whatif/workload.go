@@ -115,7 +115,7 @@ func (a *changedObjects) podOfTemplate(d *appsv1.Deployment, t *corev1.PodTempla
 				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name + "-0", UID: uidOf("set-" + d.Name), Controller: &yes},
 			},
 		},
-		Spec: translate.AsCreated(&t.Spec, nil),
+		Spec: translate.AsCreated(&t.Spec, a.in.Cluster.State.LimitRanges(d.Namespace)),
 	}
 	translate.LeanContainers(pod.Spec.InitContainers)
 	translate.LeanContainers(pod.Spec.Containers)

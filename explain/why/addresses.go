@@ -51,6 +51,8 @@ type Subnet struct {
 	Total int64    `json:"total,omitempty"`
 	Free  *int64   `json:"free"`  // null if unknown
 	Pools []string `json:"pools"` // those that take addresses from it, by name
+	// Scattered is how many more addresses are free, but outside the free /28 blocks that pods get.
+	Scattered int64 `json:"scattered,omitempty"`
 }
 
 // LaunchAddress says where the next node of a pool in a zone takes its addresses. They suffice for Nodes nodes of
@@ -131,7 +133,10 @@ func knownSubnets(s *model.Snapshot) []Subnet {
 	for i := range s.Subnets {
 		x := &s.Subnets[i]
 		free := max(x.Free, 0) // nodes in flight may take more than there are
-		out[i] = Subnet{ID: x.ID, Zone: x.Zone, CIDR: x.CIDR, Total: sizeOf(x.CIDR), Free: &free, Pools: []string{}}
+		out[i] = Subnet{
+			ID: x.ID, Zone: x.Zone, CIDR: x.CIDR, Total: sizeOf(x.CIDR), Free: &free, Pools: []string{},
+			Scattered: max(x.Scattered+min(x.Free, 0), 0),
+		}
 		for k := range s.Pools {
 			if p := &s.Pools[k]; slices.Contains(p.Subnets, x.ID) {
 				out[i].Pools = append(out[i].Pools, p.Name)

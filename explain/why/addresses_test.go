@@ -88,7 +88,7 @@ func TestAddressesOfTheControllersProcess(t *testing.T) {
 	a := addressesOf(t, strings.Replace(idle, "BUDGET", `"1"`, 1)+vpcCNI, func(s *model.Snapshot) *model.Snapshot {
 		out := *s
 		out.Subnets = []model.Subnet{
-			{ID: "subnet-a", Zone: "us-west-2a", CIDR: "10.0.0.0/28", Free: 7},
+			{ID: "subnet-a", Zone: "us-west-2a", CIDR: "10.0.0.0/28", Free: 7, Scattered: 3},
 			{ID: "subnet-b", Zone: "us-west-2b", CIDR: "10.0.1.0/24", Free: 200},
 			{ID: "subnet-c", Zone: "us-west-2c", Free: -3},
 		}
@@ -105,6 +105,7 @@ func TestAddressesOfTheControllersProcess(t *testing.T) {
 		return &out
 	})
 	if a.At == nil || len(a.Subnets) != 3 || a.Subnets[0].Total != 11 || *a.Subnets[0].Free != 7 ||
+		a.Subnets[0].Scattered != 3 || a.Subnets[1].Scattered != 0 ||
 		a.Subnets[1].Total != 251 || a.Subnets[2].Total != 0 || *a.Subnets[2].Free != 0 || !slices.Equal(a.Subnets[1].Pools, []string{"general"}) {
 		t.Fatalf("%+v", a)
 	}

@@ -72,7 +72,7 @@ func (q *nodeQuestion) clears(r *model.Reason) string {
 		if !r.Until.IsZero() {
 			return ""
 		}
-	case model.RuleNotCheaper, model.RuleMoreNodes, model.RuleNoPlace, model.RuleFragile:
+	case model.RuleNotCheaper, model.RuleNoPlace, model.RuleFragile:
 		return fmt.Sprintf("when pods, nodes or prices change; re-evaluated on every change and at least every %s",
 			duration.HumanDuration(cycle.LookAgain))
 	}
@@ -84,7 +84,7 @@ var clears = map[model.Rule]string{
 	model.RuleEvictionBlocked: "when more of its pods are ready or the PodDisruptionBudget changes",
 	model.RuleSpotToSpot:      "when feature gate SpotToSpotConsolidation is on",
 	model.RuleJob:             "when that pod has ended",
-	model.RuleNoHelp:          "when the pool allows larger types or the DaemonSet requests less",
+	model.RuleNoHelp:          "when the pool allows only larger types or the DaemonSet requests less",
 	model.RulePoolNotReady:    "when the pool is ready",
 	model.RuleCapacity:        "when the cloud has capacity again",
 	model.RuleNoPrice:         "when the price of its type is known",

@@ -1,6 +1,7 @@
 package why_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -12,15 +13,21 @@ import (
 // asked returns the answer to a question about the cluster that a dump describes, after changes to it.
 func asked(t *testing.T, dump, question string, changes ...func(*capture.Cluster)) string {
 	t.Helper()
-	c, err := capture.Load(t.Context(), strings.NewReader(dump), "cluster.yaml", capture.Options{Region: "us-west-2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := load(t, dump)
 	for _, change := range changes {
 		change(c)
 	}
 	_, text := ask(t, c, question)
 	return text
+}
+
+func load(t *testing.T, dump string) *capture.Cluster {
+	t.Helper()
+	c, err := capture.Load(t.Context(), strings.NewReader(dump), "cluster.yaml", capture.Options{Region: "us-west-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // ask returns the answer to a question about a cluster, and its text.
@@ -76,16 +83,43 @@ status: {phase: Pending}
 
 // Nodes that are not ready use up a budget, too.
 func TestABudgetCountsNodesThatAreNotReady(t *testing.T) {
-	second := strings.Join(strings.Split(idle, "---\n")[2:4], "---\n")
-	second = strings.NewReplacer("general-1", "general-2", "uid: nc", "uid: nc2", "n-1", "n-2", "n1", "n2",
-		"i-1", "i-2", `type: Ready, status: "True"`, `type: Ready, status: "False"`).Replace(second)
-	got := asked(t, strings.Replace(idle, "BUDGET", `"1"`, 1)+"---\n"+second, "node/n1")
+	got := asked(t, strings.Replace(idle, "BUDGET", `"1"`, 1)+another("False"), "node/n1")
 	for _, want := range []string{
 		"allows 1 of its 2 nodes to be removed at a time, and 1 are being removed or not ready",
 		"clears when fewer are being removed or not ready, or the budget allows more",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// another is a second node, and whether it is ready.
+func another(ready string) string {
+	second := strings.Join(strings.Split(idle, "---\n")[2:4], "---\n")
+	return "---\n" + strings.NewReplacer("general-1", "general-2", "uid: nc", "uid: nc2", "n-1", "n-2", "n1", "n2",
+		"i-1", "i-2", `type: Ready, status: "True"`, `type: Ready, status: "`+ready+`"`).Replace(second)
+}
+
+// A budget clears when what why says has happened: the budget allows more, or the nodes that use it up are ready.
+func TestABudgetClearsWhenItIsSaidTo(t *testing.T) {
+	const removing, more = "fewer are being removed or not ready", "the budget allows more"
+	for name, x := range map[string]struct{ clears, was, is, before, after string }{
+		"it allows more":               {more, `"0"`, `"1"`, "", ""},
+		"a node becomes ready":         {removing, "", "", another("False"), another("True")},
+		"it allows one more":           {removing, `"1"`, `"2"`, another("False"), another("False")},
+		"its schedule is another one":  {more, `"0", schedule: "@daily", duration: 24h`, `"1"`, "", ""},
+		"it is for drifted nodes only": {more, `"0"`, `"0", reasons: [Drifted]`, "", ""},
+	} {
+		dump := func(budget, rest string) string {
+			return strings.Replace(idle, "BUDGET", cmp.Or(budget, `"1"`), 1) + rest
+		}
+		kept, text := ask(t, load(t, dump(x.was, x.before)), "node/n1")
+		if len(kept.Blockers) != 1 || !strings.Contains(kept.Blockers[0].Clears, x.clears) {
+			t.Errorf("%s: no %q in\n%s", name, x.clears, text)
+		}
+		if a, text := ask(t, load(t, dump(x.is, x.after)), "node/n1"); a.Verdict != why.Due || len(a.Blockers) > 0 {
+			t.Errorf("%s: it is kept even now:\n%s", name, text)
 		}
 	}
 }

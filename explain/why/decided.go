@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/capture"
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/explain/record/store"
@@ -65,21 +66,43 @@ func (a *archive) read(ctx context.Context, of Subject) (history, error) {
 	if of.Kind == PodKind {
 		name = of.Namespace + "/" + of.Name
 	}
-	h.about = record.Of(h.all, of.Kind, name)
-	if of.Kind == PodKind {
-		h.about = a.ofThisPod(of, h.about)
-	}
-	if of.Kind == NodeKind { // its launch was decided before it had a name
-		for _, claim := range claimsOf(h.about, name) {
-			for _, r := range record.Of(h.all, ClaimKind, claim) {
-				if !slices.ContainsFunc(h.about, func(x record.Record) bool { return x.ID == r.ID }) {
-					h.about = append(h.about, r)
-				}
-			}
-		}
-		slices.SortStableFunc(h.about, func(a, b record.Record) int { return a.Time.Compare(b.Time) })
+	switch of.Kind {
+	case NodeKind:
+		h.about = ofNode(h.all, name, a.claimOf(name))
+	case PodKind:
+		h.about = a.ofThisPod(of, record.Of(h.all, of.Kind, name))
+	default:
+		h.about = record.Of(h.all, of.Kind, name)
 	}
 	return h, nil
+}
+
+// claimOf returns the NodeClaim of an existing Node, "" if there is none or it is not known.
+func (a *archive) claimOf(node string) string {
+	nodes := a.c.Snapshot().Nodes
+	if i := slices.IndexFunc(nodes, func(n model.Node) bool { return n.Name == node }); i >= 0 {
+		return nodes[i].Claim
+	}
+	return ""
+}
+
+// ofNode returns the records about the Node of a NodeClaim: an earlier Node may have had the same name, which EC2 makes
+// of an address. Without a NodeClaim it returns the records about every Node of that name, and those about their
+// launches, which were decided before they had a name.
+func ofNode(all []record.Record, node, claim string) []record.Record {
+	if claim != "" {
+		return record.Of(all, ClaimKind, claim)
+	}
+	about := record.Of(all, NodeKind, node)
+	for _, claim := range claimsOf(about, node) {
+		for _, r := range record.Of(all, ClaimKind, claim) {
+			if !slices.ContainsFunc(about, func(x record.Record) bool { return x.ID == r.ID }) {
+				about = append(about, r)
+			}
+		}
+	}
+	slices.SortStableFunc(about, func(a, b record.Record) int { return a.Time.Compare(b.Time) })
+	return about
 }
 
 // ofThisPod selects the records about the existing pod or, if there is none, about the last one of that name.

@@ -54,20 +54,53 @@ func (q *goneQuestion) pod() {
 		what = "no node could take it: " + last.Why
 	case record.Launch:
 	default:
-		what = "it was evicted: " + last.Why
+		what = q.removal(last)
 	}
 	q.conclude("Gone", Gone, "it no longer exists; the last decision about it, %s ago: %s", q.ago(last.Time), what)
 	for i := range h.about {
 		r := &h.about[i]
-		switch r.Kind {
-		case record.Launch:
+		switch {
+		case r.Kind == record.Launch:
 			q.launchedAs(r, "")
-		case record.Unschedulable:
+		case r.Kind == record.Unschedulable:
 			q.sayf("unschedulable", "since %s ago: %s", q.ago(r.Time), r.Why)
-		default:
+		case q.evicted(r):
 			q.sayf("evicted", "%s ago: %s", q.ago(r.Time), r.Why)
+		default:
+			q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
 		}
 	}
+}
+
+// removal says what the decision to remove the pod's node came to for the pod.
+func (q *goneQuestion) removal(r *record.Record) string {
+	kept := r.Outcome(record.Kept, "")
+	switch {
+	case kept != nil:
+		return "its node was to be removed, which was abandoned: " + cmp.Or(kept.Text, r.Why)
+	case q.evicted(r):
+		return "it was evicted: " + r.Why
+	}
+	return "its node was to be removed: " + r.Why
+}
+
+// evicted reports whether the decision had the pods of the subject, or the subject itself, evicted. A command evicts
+// only once its replacements are ready.
+func (q *goneQuestion) evicted(r *record.Record) bool {
+	if r.Outcome(record.Kept, "") != nil {
+		return false
+	}
+	if r.Command == "" || r.Outcome(record.RemovalStarted, "") != nil {
+		return true
+	}
+	pod := q.of.Namespace + "/" + q.of.Name
+	return slices.ContainsFunc(r.Removed, func(m record.RemovedNode) bool {
+		about := m.Claim == q.of.Name || m.Node == q.of.Name
+		if q.of.Kind == PodKind {
+			about = slices.Contains(m.Pods, pod)
+		}
+		return about && r.Outcome(record.Terminated, m.Claim) != nil
+	})
 }
 
 // node says when and why a node was launched and removed, and what that saved; for a pool, what happened to its
@@ -76,7 +109,7 @@ func (q *goneQuestion) node() {
 	of, h := q.of, q.h
 	var last *record.Record
 	for i := range h.about {
-		if r := &h.about[i]; q.isRemoval(r) {
+		if r := &h.about[i]; q.isRemoval(r) && r.Outcome(record.Kept, "") == nil {
 			last = r
 		}
 	}
@@ -92,7 +125,7 @@ func (q *goneQuestion) node() {
 	for i := range h.about[max(0, len(h.about)-2*maxDecisions):] {
 		r := &h.about[max(0, len(h.about)-2*maxDecisions)+i]
 		switch {
-		case of.Kind == PoolKind:
+		case of.Kind == PoolKind, q.isRemoval(r) && r.Outcome(record.Kept, "") != nil:
 			q.sayf("decided", "%s ago: %s", q.ago(r.Time), r.Line())
 		case q.isRemoval(r):
 			q.removed(r)
@@ -138,7 +171,7 @@ func (q *goneQuestion) removed(r *record.Record) {
 	i := slices.IndexFunc(r.Removed, func(m record.RemovedNode) bool { return m.Claim == of.Name || m.Node == of.Name })
 	m := r.Removed[i]
 	q.sayf("removed because", "%s (%s)", r.Why, r.Method)
-	if len(m.Pods)+m.PodsMore > 0 {
+	if len(m.Pods)+m.PodsMore > 0 && q.evicted(r) {
 		q.sayf("evicted", "%s", pods(m.Pods, m.PodsMore))
 	}
 	for _, b := range r.Launched[:min(len(r.Launched), 5)] {
@@ -152,7 +185,7 @@ func (q *goneQuestion) removed(r *record.Record) {
 	}
 	for _, s := range record.Savings(q.h.all, q.s.Now, record.DefaultHorizon).Savings {
 		if s.Decision == r.ID {
-			q.sayf("saved", "$%.4f so far (%s); \"nodeless savings\" says compared with what", s.Dollars, s.State)
+			q.sayf("saved", "%s so far (%s); \"nodeless savings\" says compared with what", record.Money(s.Dollars), s.State)
 		}
 	}
 }

@@ -59,6 +59,10 @@ func (q *nodeQuestion) answer(ctx context.Context) {
 		q.conclude(state, NotManaged, "it belongs to no NodeClaim, so Nodeless does not remove it")
 		q.say("who can", "whoever created it: a node group, another provisioner, a person")
 		return
+	case q.foreign(q.claim.Spec.NodeClassRef):
+		q.leave(state, q.claim.Spec.NodeClassRef)
+		q.progress()
+		return
 	case n.Deleting:
 		q.removing(ctx)
 		return

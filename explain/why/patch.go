@@ -26,6 +26,8 @@ type Patch struct {
 	Ops       []Op   `json:"patch"`
 	// Anew means that the API does not allow this change to an existing object: it must be deleted and created again.
 	Anew bool `json:"anew,omitempty"`
+	// DeletePod is a pod to delete afterwards: its StatefulSet does not replace it by itself.
+	DeletePod string `json:"deletePod,omitempty"`
 }
 
 // Op is one operation of a JSON patch.
@@ -50,67 +52,81 @@ func (p *Patch) Command() string {
 		return fmt.Sprintf("%s get %s %s -o json | kubectl patch --local -f - %s -o json | kubectl replace --force -f -",
 			kubectl, p.Kind, p.Name, patch)
 	}
-	return fmt.Sprintf("%s patch %s %s %s", kubectl, p.Kind, p.Name, patch)
+	command := fmt.Sprintf("%s patch %s %s %s", kubectl, p.Kind, p.Name, patch)
+	if p.DeletePod != "" {
+		command += fmt.Sprintf(" && %s delete pod %s", kubectl, p.DeletePod)
+	}
+	return command
 }
 
 // quoted quotes a text for a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// patchOf returns the change as a patch of the pod, of its template, or of the pool; nil if it is not an edit of a
-// single readable object.
-func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) *Patch {
+// patchOf returns the change as a patch of the pod, of its template, or of the pool, nil if it is not an edit of a
+// single readable object; and what to do then for the pod to be made from its template.
+func (q *podQuestion) patchOf(ctx context.Context, c *model.Change) (patch *Patch, then string) {
 	pod := q.pod
 	if ops, ofPool := poolOps(q.c.State.NodePool(c.Pool), c); ofPool {
 		if len(ops) == 0 {
-			return nil
+			return nil, ""
 		}
-		return &Patch{Kind: "nodepool", Name: c.Pool, Ops: ops}
+		return &Patch{Kind: "nodepool", Name: c.Pool, Ops: ops}, ""
 	}
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		ops := podOps(&pod.Spec, "/spec", c)
 		if len(ops) == 0 {
-			return nil
+			return nil, ""
 		}
 		// The API allows adding tolerations to a pending pod, but none of the other changes.
-		return &Patch{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Ops: ops, Anew: c.Rule != model.RuleTaint}
+		return &Patch{Kind: "pod", Namespace: pod.Namespace, Name: pod.Name, Ops: ops, Anew: c.Rule != model.RuleTaint}, ""
 	}
-	kind, name, template := q.template(ctx, owner)
-	if template == nil {
-		return nil
-	}
-	ops := podOps(&template.Spec, "/spec/template/spec", c)
-	if len(ops) == 0 {
-		return nil
-	}
-	return &Patch{Kind: kind, Namespace: pod.Namespace, Name: name, Ops: ops}
+	return patchOfWorkload(pod, q.workload(ctx, owner), c)
 }
 
-// template returns the pod template of a workload, nil if it cannot be read or changed.
-func (q *podQuestion) template(ctx context.Context, owner *metav1.OwnerReference) (kind, name string,
-	template *corev1.PodTemplateSpec,
-) {
-	pod := q.pod
-	read := func(kind, name string, o client.Object,
-		template *corev1.PodTemplateSpec,
-	) (string, string, *corev1.PodTemplateSpec) {
-		if err := q.c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: name}, o); err != nil {
-			return "", "", nil
-		}
-		return kind, name, template
-	}
+// workload returns the workload whose template the pod is made from, nil if it cannot be read or changed.
+func (q *podQuestion) workload(ctx context.Context, owner *metav1.OwnerReference) client.Object {
+	key := client.ObjectKey{Namespace: q.pod.Namespace, Name: owner.Name}
+	var object client.Object
 	switch owner.Kind {
 	case "StatefulSet":
-		o := &appsv1.StatefulSet{}
-		return read("statefulset", owner.Name, o, &o.Spec.Template)
+		object = &appsv1.StatefulSet{}
 	case "ReplicaSet":
-		hash := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		if name, cut := strings.CutSuffix(owner.Name, "-"+hash); cut && hash != "" {
-			o := &appsv1.Deployment{}
-			return read("deployment", name, o, &o.Spec.Template)
+		hash := q.pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		name, cut := strings.CutSuffix(owner.Name, "-"+hash)
+		if !cut || hash == "" {
+			return nil
+		}
+		key.Name = name
+		object = &appsv1.Deployment{}
+	default:
+		return nil
+	}
+	if err := q.c.Get(ctx, key, object); err != nil {
+		return nil
+	}
+	return object
+}
+
+// patchOfWorkload returns the change as a patch of the workload's template, nil if there is none that would help the
+// pod; and what to do then.
+func patchOfWorkload(pod *corev1.Pod, workload client.Object, c *model.Change) (patch *Patch, then string) {
+	const template = "/spec/template/spec"
+	p := &Patch{Namespace: pod.Namespace}
+	switch o := workload.(type) {
+	case *appsv1.Deployment:
+		p.Kind, p.Name, p.Ops = "deployment", o.Name, podOps(&o.Spec.Template.Spec, template, c)
+	case *appsv1.StatefulSet:
+		p.Kind, p.Name = "statefulset", o.Name
+		var lower bool
+		if p.DeletePod, lower, then = replacing(o, pod); !lower {
+			p.Ops = podOps(&o.Spec.Template.Spec, template, c)
 		}
 	}
-	return "", "", nil
+	if len(p.Ops) == 0 {
+		return nil, then
+	}
+	return p, then
 }
 
 // poolOps returns the operations that change a pool. ofPool reports whether the change is about a pool.

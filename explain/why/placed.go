@@ -178,7 +178,7 @@ func (q *podQuestion) evictable(n *model.Node) {
 	case info.Apart:
 		q.say("evictable", "no: its node runs no other pod and is removed when the pod ends or is deleted")
 		return
-	case n.Claim == "":
+	case n.Claim == "" || q.onForeign(n):
 		q.say("evictable", "no: Nodeless does not manage its node")
 		return
 	case info.HeldUntil.Equal(translate.Forever):

@@ -219,7 +219,8 @@ func (q *podQuestion) reason(ctx context.Context, p *query.Pod) {
 
 // option describes a change that would help, and how to make it.
 func (q *podQuestion) option(ctx context.Context, o *suggest.Option, smallest bool) {
-	c := changeOf(o, q.patchOf(ctx, &o.Change))
+	patch, then := q.patchOf(ctx, &o.Change)
+	c := changeOf(o, patch)
 	q.a.Changes = append(q.a.Changes, *c)
 	if !smallest {
 		q.say("or", c.textWithNode(o.Node))
@@ -227,7 +228,7 @@ func (q *podQuestion) option(ctx context.Context, o *suggest.Option, smallest bo
 	}
 	q.a.Change = c
 	q.say("smallest change", c.textWithNode(o.Node))
-	q.say("how", remedy(q.pod, &o.Change))
+	q.say("how", remedy(q.pod, &o.Change, then))
 	q.say(commandLabel, c.Command)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/awslabs/operatorpkg/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/query"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // poolQuestion is a question about a NodePool.
@@ -36,6 +38,16 @@ func (q *question) aboutPool(name string) bool {
 
 func (q *poolQuestion) answer() {
 	np, p := q.np, &q.p
+	if class := np.Spec.Template.Spec.NodeClassRef; q.foreign(class) {
+		state := "NotReady"
+		if conditions.IsTrue(np, status.ConditionReady) {
+			state = "Ready"
+		}
+		q.leave(state, class)
+		q.limits()
+		q.nodes()
+		return
+	}
 	switch {
 	case p.Pool.NotReady != "":
 		q.conclude("NotReady", NotReady, "it launches nothing: %s", p.Pool.NotReady)

@@ -12,13 +12,22 @@ import (
 	"github.com/nodeless/nodeless/explain/capture"
 )
 
-// remedy says how to make a change in a manifest; "" if the change's own text says everything.
-func remedy(pod *corev1.Pod, c *model.Change) string {
+// remedy says how to make a change in a manifest and, if the manifest is the pod's, what to do then; "" if the change's
+// own text says everything.
+func remedy(pod *corev1.Pod, c *model.Change, then string) string {
 	where := "spec"
-	of := owner(pod)
-	if of != "" {
+	if of := owner(pod); of != "" {
 		where = "spec.template.spec of " + of
 	}
+	how := inManifest(where, c)
+	if then != "" && strings.HasPrefix(how, "in "+where) {
+		how += "; " + then
+	}
+	return how
+}
+
+// inManifest says how to make a change; where names the pod's specification.
+func inManifest(where string, c *model.Change) string {
 	switch c.Rule {
 	case model.RuleTaint:
 		text, effect, _ := strings.Cut(c.Object, ":")

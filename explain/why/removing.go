@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/controller/cycle"
@@ -16,6 +18,7 @@ import (
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/explain/record"
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 )
 
 // removing answers about a node that is being removed.
@@ -37,8 +40,50 @@ func (q *nodeQuestion) removing(ctx context.Context) {
 		}
 	}
 	q.podsLeft()
+	q.volumesLeft(ctx)
 	q.progress()
 }
+
+// maxNamed is how many volumes are named.
+const maxNamed = 5
+
+// volumesLeft says which volumes are still attached to a node whose pods are gone. The controller names their
+// VolumeAttachments, and volumesOf adds their PersistentVolumes.
+func (q *nodeQuestion) volumesLeft(ctx context.Context) {
+	c := conditions.Of(q.claim, karpv1.ConditionTypeVolumesDetached)
+	if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != awaitingDetachment || c.Message == "" ||
+		c.Message == c.Reason { // as Karpenter writes it
+		return
+	}
+	names, least := strings.Split(c.Message, ", "), ""
+	if strings.HasSuffix(c.Message, "...") { // cut off
+		names, least = names[:len(names)-1], "at least "
+	}
+	volumes := volumesOf(ctx, q.c, names)
+	q.sayf("waits for", "the CSI driver to detach %s%s: %s", least, reason.Count(len(volumes), "volume"),
+		reason.Some(volumes, maxNamed))
+}
+
+// reader reads an object of any kind.
+type reader interface {
+	Get(ctx context.Context, key client.ObjectKey, into client.Object) error
+}
+
+// volumesOf names the PersistentVolumes of VolumeAttachments, or the VolumeAttachment alone if it may not be read.
+func volumesOf(ctx context.Context, r reader, attachments []string) []string {
+	out := slices.Clone(attachments)
+	for i, name := range attachments[:min(maxNamed, len(attachments))] {
+		var a storagev1.VolumeAttachment
+		if err := r.Get(ctx, client.ObjectKey{Name: name}, &a); err == nil && a.Spec.Source.PersistentVolumeName != nil {
+			out[i] = *a.Spec.Source.PersistentVolumeName + " (VolumeAttachment " + name + ")"
+		}
+	}
+	return out
+}
+
+// awaitingDetachment is the reason of condition VolumesDetached while volumes are attached, as in Karpenter (v1.14.1,
+// pkg/controllers/node/termination).
+const awaitingDetachment = "AwaitingVolumeDetachment"
 
 // terminatedBecause returns why a deleted NodeClaim was deleted, as recorded then; "" if that was not recorded. The
 // NodeClaim itself does not tell a deletion by Nodeless, such as for node repair, from one by a person.

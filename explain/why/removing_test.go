@@ -1,8 +1,14 @@
 package why
 
 import (
+	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -66,5 +72,45 @@ func TestWhyAClaimIsRemovedIsWhatWasRecorded(t *testing.T) {
 				t.Errorf("%s, %s: %q, %v; want %q", name, of.Kind, q.a.Summary, err, x.want)
 			}
 		}
+	}
+}
+
+// attachments are VolumeAttachments with the name of their PersistentVolume.
+type attachments map[string]string
+
+func (as attachments) Get(_ context.Context, key client.ObjectKey, into client.Object) error {
+	volume, ok := as[key.Name]
+	if !ok {
+		return errors.New("forbidden")
+	}
+	into.(*storagev1.VolumeAttachment).Spec.Source.PersistentVolumeName = &volume
+	return nil
+}
+
+// The pods of a node are gone, but its volumes are still attached: the answer names them.
+func TestWhyANodeWithoutPodsIsNotTerminatedYet(t *testing.T) {
+	for message, want := range map[string]string{
+		"csi-1, csi-2":             "the CSI driver to detach 2 volumes: csi-1, csi-2",
+		"csi-1, csi-2, csi-3...":   "the CSI driver to detach at least 2 volumes: csi-1, csi-2",
+		"AwaitingVolumeDetachment": "", // as Karpenter writes it
+	} {
+		dump := strings.Replace(deleted, `status: {nodeName: n1,`, `status: {nodeName: n1, conditions: [{type: VolumesDetached,
+  status: Unknown, reason: AwaitingVolumeDetachment, message: "`+message+`"}],`, 1)
+		c, err := capture.Load(t.Context(), strings.NewReader(dump), "deleted.yaml", capture.Options{Partial: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Ask(t.Context(), c, model.Policy{}, Subject{Kind: NodeKind, Name: "n1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := func(f Fact) bool { return f.Label == "waits for" && strings.Contains(f.Text, "detach") }
+		if i := slices.IndexFunc(a.Facts, said); (i < 0) != (want == "") || i >= 0 && a.Facts[i].Text != want {
+			t.Errorf("%s: not %q in %v", message, want, a.Facts)
+		}
+	}
+	got := volumesOf(t.Context(), attachments{"csi-1": "pv-db"}, []string{"csi-1", "csi-2"})
+	if want := []string{"pv-db (VolumeAttachment csi-1)", "csi-2"}; !slices.Equal(got, want) {
+		t.Errorf("volumes %v, want %v", got, want)
 	}
 }

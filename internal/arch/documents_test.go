@@ -33,12 +33,6 @@ func TestEveryDirectDependencyHasAReason(t *testing.T) {
 
 // lab/stories runs the README's commands; this test checks cheaply that they exist.
 func TestReadmeCommandsExist(t *testing.T) {
-	makefile := read(t, "Makefile")
-	for _, m := range regexp.MustCompile(`(?m)^make ([a-z-]+)`).FindAllStringSubmatch(read(t, "README.md"), -1) {
-		if !strings.Contains(makefile, "\n"+m[1]+":") {
-			t.Errorf("README says `make %s`, the Makefile has no such target", m[1])
-		}
-	}
 	commands := ""
 	files, err := filepath.Glob(filepath.Join("..", "..", "cmd", "internal", "*", "*.go"))
 	if err != nil || len(files) == 0 {
@@ -57,17 +51,7 @@ func TestReadmeCommandsExist(t *testing.T) {
 
 // Links between documents lead to existing files and headings. Text in code blocks is not a link.
 func TestLinksLeadSomewhere(t *testing.T) {
-	files := []string{"README.md", "README.ko.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/adr/*.md", "docs/experiments/*.md"} {
-		found, err := filepath.Glob(filepath.Join("..", "..", pattern))
-		if err != nil || len(found) == 0 {
-			t.Fatal(pattern, found, err)
-		}
-		for _, f := range found {
-			files = append(files, filepath.Join(filepath.Dir(pattern), filepath.Base(f)))
-		}
-	}
-	for _, f := range files {
+	for _, f := range documents(t) {
 		for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose(read(t, f)), -1) {
 			to, heading, _ := strings.Cut(m[1], "#")
 			if strings.Contains(to, ":") {
@@ -80,6 +64,80 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				t.Errorf("%s links to %s, which is not there", f, m[1])
 			} else if heading != "" && !anchors(read(t, to))[heading] {
 				t.Errorf("%s links to %s, which has no such heading", f, m[1])
+			}
+		}
+	}
+}
+
+// documents returns the names of all documents.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/adr/*.md", "docs/experiments/*.md"} {
+		found, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, found, err)
+		}
+		for _, f := range found {
+			files = append(files, filepath.Join(filepath.Dir(pattern), filepath.Base(f)))
+		}
+	}
+	return files
+}
+
+// notRun gives, for each ```bash block of a document, the reason why lab/stories does not run it.
+var notRun = map[string][]string{
+	"CONTRIBUTING.md":                         {"builds and tests everything"},
+	"docs/experiments/cost-over-time.md":      {"a template for runs of hours"},
+	"docs/experiments/interruptions.md":       {"minutes"},
+	"docs/experiments/microvm-starts.md":      {"minutes, on a machine without other work"},
+	"docs/how-do-i-run-it-on-my-cluster.md":   {"needs a registry and Helm", "builds for minutes, needs krew", "CloudFormation"},
+	"docs/how-does-a-pod-run-in-a-microvm.md": {"installs Debian's packages as root"},
+	"docs/what-does-my-cluster-look-like.md":  {"serves until Ctrl-C", "serves until Ctrl-C"},
+}
+
+// The language of a block says how its commands are tested: lab/stories runs ```sh blocks and compares ```console
+// blocks with the output; commands that cannot run there are in ```bash blocks, each with its reason above.
+func TestEveryBlockOfADocumentHasALanguage(t *testing.T) {
+	block := regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
+	command := regexp.MustCompile(`(?m)^ *(\$ )?(nodeless|bin/nodeless|kubectl|aws|make|helm|curl) `)
+	for _, f := range documents(t) {
+		if f == "docs/cli.md" {
+			continue // the commands' own help
+		}
+		bash := 0
+		for _, m := range block.FindAllStringSubmatch(read(t, f), -1) {
+			switch language, text := m[1], m[2]; language {
+			case "sh":
+				checkTargets(t, f, text)
+				if filepath.Dir(f) != "docs" && f != "README.md" && f != "README.ko.md" {
+					t.Errorf("%s: lab/stories runs no blocks of this document; make it ```bash:\n%s", f, text)
+				}
+			case "bash":
+				checkTargets(t, f, text)
+				bash++
+			case "console":
+			case "":
+				t.Errorf("%s: a block has no language:\n%s", f, text)
+			default:
+				if command.MatchString(text) {
+					t.Errorf("%s: nobody runs the commands of a block of %s:\n%s", f, language, text)
+				}
+			}
+		}
+		if reasons := notRun[f]; bash != len(reasons) {
+			t.Errorf("%s has %d ```bash blocks, which do not run, and reasons for %q", f, bash, reasons)
+		}
+	}
+}
+
+// checkTargets checks that the Makefile has the targets that a document's commands name.
+func checkTargets(t *testing.T, document, commands string) {
+	t.Helper()
+	for _, m := range regexp.MustCompile(`(?m)^make ([a-z -]+[a-z])`).FindAllStringSubmatch(commands, -1) {
+		for target := range strings.FieldsSeq(m[1]) {
+			if !strings.Contains(read(t, "Makefile"), "\n"+target+":") {
+				t.Errorf("%s says `make %s`, the Makefile has no such target", document, target)
 			}
 		}
 	}
@@ -164,8 +222,12 @@ func TestArchitectureSaysWhereThingsBelong(t *testing.T) {
 	}
 }
 
-// The Korean README has the same commands as the English one, from which lab/stories runs them.
+// The Korean README has the same commands and output as the English one, whose lab/stories runs and compares.
 func TestTheKoreanReadmeSaysTheSameCommands(t *testing.T) {
+	output := regexp.MustCompile("(?s)```console\n.*?```")
+	if output.FindString(read(t, "README.md")) != output.FindString(read(t, "README.ko.md")) {
+		t.Error("the output in README.ko.md differs from that in README.md")
+	}
 	commands := func(name string) string {
 		var out []string
 		for _, block := range strings.Split(read(t, name), "```sh\n")[1:] {

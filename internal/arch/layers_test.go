@@ -15,15 +15,15 @@ type layer struct {
 // layers lists the layers from the bottom up.
 var layers = []layer{
 	{"kit: knows nothing of the domain", []string{"internal/kit"}},
-	{"facts and kinds, and what becomes of old kinds and nodes", []string{"api", "catalog", "examples", "migrate", "roll"}},
+	{"facts and kinds", []string{"api", "catalog", "examples"}},
 	{"engine: pure decisions", []string{"engine"}},
 	{"what a cloud promises", []string{"cloud"}},
 	{"clouds and the simulated region", []string{"cloud/aws", "cloud/cloudtest", "region"}},
 	{
-		"rules and records that need no cluster",
+		"rules and records that need no cluster, and what becomes of old kinds and nodes",
 		[]string{
 			"controller/cycle", "controller/gates", "controller/crds", "explain/record", "lab/scenario", "lab/sim",
-			"microvm/fargate",
+			"microvm/fargate", "migrate", "roll",
 		},
 	},
 	{"translation between Kubernetes objects and engine types", []string{"controller/translate"}},

@@ -39,7 +39,21 @@ func Constrained(seed uint64) *model.Snapshot {
 		r.addLabels(s, &s.Nodes[i])
 	}
 	nominate(s, seed)
+	expectDaemonPorts(s, seed)
 	return model.Canonical(s)
+}
+
+// expectDaemonPorts gives nodes of a third of the seeds a host port that a daemon is yet to take.
+func expectDaemonPorts(s *model.Snapshot, seed uint64) {
+	r := source{rand.New(rand.NewPCG(seed, 0x6461656d6f6e73))}
+	if !r.chance(33) {
+		return
+	}
+	for i := range s.Nodes {
+		if r.chance(50) {
+			s.Nodes[i].DaemonPorts = []model.HostPort{r.hostPort()}
+		}
+	}
 }
 
 // unrelated removes constraints that daemons seldom have: those on other pods, and volumes.
@@ -112,10 +126,7 @@ func (r source) constrainedShape() model.Shape {
 		s.Spread = append(s.Spread, r.spread(&s))
 	}
 	for r.chance(15) {
-		s.HostPorts = append(s.HostPorts, model.HostPort{
-			IP: pick(r, "0.0.0.0", "0.0.0.0", "10.0.0.1", "10.0.0.2"), Protocol: pick(r, "TCP", "TCP", "UDP"),
-			Port: pick[int32](r, 8080, 53),
-		})
+		s.HostPorts = append(s.HostPorts, r.hostPort())
 	}
 	for r.chance(20) {
 		s.Volumes = append(s.Volumes, r.volume())
@@ -124,6 +135,13 @@ func (r source) constrainedShape() model.Shape {
 		s.Blocked = "persistentVolumeClaim data does not exist"
 	}
 	return s
+}
+
+func (r source) hostPort() model.HostPort {
+	return model.HostPort{
+		IP: pick(r, "0.0.0.0", "0.0.0.0", "10.0.0.1", "10.0.0.2"), Protocol: pick(r, "TCP", "TCP", "UDP"),
+		Port: pick[int32](r, 8080, 53),
+	}
 }
 
 func (r source) topology() string {

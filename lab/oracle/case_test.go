@@ -23,6 +23,8 @@ type Case struct {
 	Volumes    []*corev1.PersistentVolume      `json:"volumes,omitempty"`
 	Classes    []*storagev1.StorageClass       `json:"classes,omitempty"`
 	CSINodes   []*storagev1.CSINode            `json:"csiNodes,omitempty"`
+	CSIDrivers []*storagev1.CSIDriver          `json:"csiDrivers,omitempty"`
+	Capacities []*storagev1.CSIStorageCapacity `json:"capacities,omitempty"`
 	Services   []*corev1.Service               `json:"services,omitempty"`
 
 	DeviceClasses  []*resourcev1.DeviceClass   `json:"deviceClasses,omitempty"`

@@ -33,6 +33,8 @@ func claimOf(c *Case, o cluster.Options, order *rand.Rand) *claim {
 	objects = add(objects, c.Volumes)
 	objects = add(objects, c.Classes)
 	objects = add(objects, c.CSINodes)
+	objects = add(objects, c.CSIDrivers)
+	objects = add(objects, c.Capacities)
 	objects = add(objects, c.Services)
 	objects = add(objects, c.DeviceClasses)
 	objects = add(objects, c.Slices)

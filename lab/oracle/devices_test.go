@@ -46,7 +46,7 @@ func (g *gen) devices() {
 			g.publish(n.Name, driver, g.IntN(4), pick(g, "fast", "slow"))
 		}
 		if g.chance(0.4) {
-			g.publish(n.Name, another, 1+g.IntN(2), "nic")
+			g.publish(n.Name, another, 1+g.IntN(2), pick(g, "nic", "fast"))
 		}
 	}
 }
@@ -58,9 +58,11 @@ func (g *gen) publish(node, driver string, count int, model string) {
 	}
 	for i := range count {
 		d := resourcev1.Device{
-			Name:       fmt.Sprintf("d%d", i),
-			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{"model": {StringValue: &model}},
-			Capacity:   map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: q("10Gi")}},
+			Name: fmt.Sprintf("d%d", i),
+			Attributes: map[resourcev1.QualifiedName]resourcev1.DeviceAttribute{
+				"model": {StringValue: &model}, "example.com/speed": {StringValue: &model},
+			},
+			Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {Value: q("10Gi")}},
 		}
 		if g.chance(0.1) {
 			d.Taints = []resourcev1.DeviceTaint{{Key: "broken", Effect: pick(g, resourcev1.DeviceTaintEffectNoSchedule,
@@ -93,6 +95,14 @@ func (g *gen) deviceClaim(p *corev1.Pod, name string) *resourcev1.ResourceClaim 
 		}
 		c.Spec.Devices.Requests = append(c.Spec.Devices.Requests,
 			resourcev1.DeviceRequest{Name: fmt.Sprintf("r%d", i), Exactly: &e})
+	}
+	if g.chance(0.2) {
+		alike := resourcev1.DeviceConstraint{MatchAttribute: new(resourcev1.FullyQualifiedName(pick(g, "example.com/speed",
+			driver+"/model", "example.com/none-such")))}
+		if g.chance(0.5) {
+			alike.Requests = []string{"r0"}
+		}
+		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{alike}
 	}
 	return c
 }

@@ -61,6 +61,9 @@ func plausible(c *Case) bool {
 	if slices.ContainsFunc(c.Volumes, takenOver) && len(c.CSINodes) < len(c.Nodes) {
 		return false
 	}
+	if len(c.CSIDrivers) > 0 && len(c.Capacities) == 0 {
+		return false // as if nobody could read them
+	}
 	if slices.ContainsFunc(c.ResourceClaims, func(d *resourcev1.ResourceClaim) bool {
 		return len(d.Spec.Devices.Requests) == 0 || d.Status.Allocation != nil && !held(c, d)
 	}) {

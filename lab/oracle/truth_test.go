@@ -85,7 +85,7 @@ type truth struct {
 
 // stores are the informers' caches; the informers themselves never run.
 type stores struct {
-	namespaces, claims, volumes, classes, csiNodes, services cache.Indexer
+	namespaces, claims, volumes, classes, csiNodes, csiDrivers, capacities, services cache.Indexer
 }
 
 // lister is the snapshot of the current case.
@@ -115,6 +115,8 @@ func newTruthWith(tb testing.TB, document string) *truth {
 		volumes:    core.PersistentVolumes().Informer().GetIndexer(),
 		classes:    storage.StorageClasses().Informer().GetIndexer(),
 		csiNodes:   storage.CSINodes().Informer().GetIndexer(),
+		csiDrivers: storage.CSIDrivers().Informer().GetIndexer(),
+		capacities: storage.CSIStorageCapacities().Informer().GetIndexer(),
 		services:   core.Services().Informer().GetIndexer(),
 	}
 	profile := filterProfile(tb, document)
@@ -187,6 +189,8 @@ func (t *truth) load(c *Case) {
 	replace(t.stores.volumes, c.Volumes)
 	replace(t.stores.classes, c.Classes)
 	replace(t.stores.csiNodes, c.CSINodes)
+	replace(t.stores.csiDrivers, c.CSIDrivers)
+	replace(t.stores.capacities, c.Capacities)
 	replace(t.stores.services, c.Services)
 	t.devices.of = c
 }

@@ -29,6 +29,62 @@ func (g *gen) storage() {
 	for i := range 4 {
 		g.claim(fmt.Sprintf("c%d", i))
 	}
+	if g.chance(0.5) {
+		g.capacities()
+	}
+}
+
+// capacities lets drivers report where they could create volumes. The nodes belong to no NodePool: on those that were
+// launched capacity may still appear, which kube-scheduler does not expect.
+func (g *gen) capacities() {
+	for _, name := range []string{storage, files} {
+		d := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if g.chance(0.8) {
+			d.Spec.StorageCapacity = new(g.chance(0.8))
+		}
+		g.c.CSIDrivers = append(g.c.CSIDrivers, d)
+	}
+	for i := range 1 + g.IntN(8) {
+		c := &storagev1.CSIStorageCapacity{
+			ObjectMeta:       metav1.ObjectMeta{Name: fmt.Sprintf("report-%d", i), Namespace: "default"},
+			StorageClassName: pick(g, "wait", "wait-there", "files"),
+		}
+		if g.chance(0.9) {
+			c.Capacity = new(q(pick(g, "0", "500Mi", "1Gi", "1Gi", "2Gi")))
+		}
+		if g.chance(0.2) {
+			c.MaximumVolumeSize = new(q(pick(g, "500Mi", "1Gi")))
+		}
+		if g.chance(0.95) {
+			c.NodeTopology = g.nodeTopology()
+		}
+		g.c.Capacities = append(g.c.Capacities, c)
+	}
+}
+
+func (g *gen) nodeTopology() *metav1.LabelSelector {
+	s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+	switch g.IntN(10) {
+	case 0:
+	case 1, 2:
+		s.MatchLabels[corev1.LabelHostname] = pick(g, g.c.Nodes...).Name
+	case 3, 4:
+		s.MatchLabels[rack] = pick(g, "r1", "r2")
+	case 5:
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key:      pick(g, rack, corev1.LabelTopologyZone),
+			Operator: pick(g, metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist),
+		})
+	case 6:
+		s.MatchExpressions = append(s.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key:      pick(g, rack, corev1.LabelTopologyZone),
+			Operator: pick(g, metav1.LabelSelectorOpIn, metav1.LabelSelectorOpNotIn), Values: []string{pick(g, "a", "r1")},
+		})
+	}
+	if g.chance(0.5) {
+		s.MatchLabels[pick(g, corev1.LabelTopologyZone, zoneOfEBS)] = pick(g, "a", "b", "c")
+	}
+	return s
 }
 
 // disks adds volumes that no provisioner creates, on some nodes.

@@ -14,6 +14,8 @@
 //	     out, c spot 0.04 out=45s, d spot 0.03 shifted=2h)
 //	     attach(ebs=25) only(general)            # only these pools offer this type
 //	     addresses(5=12, 15=18) unaddressed=93   # addresses per node in its subnet; pods without one
+//	     single-addresses                        # its nodes can use scattered addresses
+//	subnet s-a zone=a free=100 scattered=20     # scattered are free, too, but outside the blocks that pods get
 //	reservation cr-1 type=c2 zone=a free=3 price=0.002 # its nodes have the label reservation=cr-1
 //	unsettled "why no pods should be moved"      # takes effect with preflight=enforce
 //	pool general weight=10 require(capacity-type=spot|on-demand) taint(gpu=true:NoSchedule) startup-taint(…)
@@ -34,6 +36,7 @@
 //	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting
 //	     cordoned do-not-disrupt
 //	     unaddressed=93
+//	     daemon-ports(8080)                       # of daemon pods that are yet to start there
 //	     unmanaged deadline expires=2h lacks(kube-system/agent=5m) nominated=5s command=… runs(web-1 as web, proxy
 //	     daemon, job terminal, db do-not-disrupt,
 //	     shop/x uid=… priority=5 age=1h held="PodDisruptionBudget …" cost=2000,
@@ -55,6 +58,7 @@
 //	spread(zone skew=1 min=3 soft any-node untainted: app=web)
 //	ports(8080, 10.0.0.1:53/UDP)
 //	volume(data driver=ebs alone: zone=a|b, rack=1; zone=c)   # after the colon: alternative topologies
+//	volume(data short="a has 5Gi": zone=b)       # its driver has too little storage elsewhere
 //	blocked("why") unmodelled(resourceClaims)
 //
 // A requirement is key=a|b (In), key!=a|b (NotIn), key (Exists), !key (DoesNotExist), key>4, key>=4, key<4 or key<=4,

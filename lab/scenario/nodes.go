@@ -48,6 +48,7 @@ func (p *parser) addNode(l *line) {
 		n.Claim = claim
 	}
 	n.Taints, n.AttachLimits, n.MissingDaemons = l.taints("taint"), l.attachLimits(), p.missingDaemons(l)
+	n.DaemonPorts = l.ports("daemon-ports")
 	p.size(l, &n)
 	p.occupy(l, &n)
 	p.s.Nodes = append(p.s.Nodes, n)

@@ -34,7 +34,7 @@ func (p *parser) addPool(l *line) {
 func (p *parser) addSubnet(l *line) {
 	s := model.Subnet{ID: l.name()}
 	p.once(l, "subnet", s.ID)
-	l.fields(2, text("zone", &s.Zone), number("free", &s.Free))
+	l.fields(2, text("zone", &s.Zone), number("free", &s.Free), number("scattered", &s.Scattered))
 	p.s.Subnets = append(p.s.Subnets, s)
 	slices.SortFunc(p.s.Subnets, func(a, b model.Subnet) int { return strings.Compare(a.ID, b.ID) })
 }

@@ -29,7 +29,7 @@ func (p *parser) shape(l *line, namespace string) (s model.Shape) {
 	}
 	s.Tolerations, s.Labels = l.tolerations(), l.labels()
 	l.amongPods(&s)
-	s.HostPorts = l.ports()
+	s.HostPorts = l.ports("ports")
 	for _, item := range l.group("volume") {
 		l.in("volume("+item+")", func() { s.Volumes = append(s.Volumes, l.volume(item)) })
 	}
@@ -181,9 +181,9 @@ func (l *line) items(text string, known []field) {
 	}
 }
 
-// ports reads port, address:port, port/protocol or address:port/protocol.
-func (l *line) ports() (out []model.HostPort) {
-	for _, item := range lists(l.group("ports")) {
+// ports reads port, address:port, port/protocol or address:port/protocol from a group.
+func (l *line) ports(group string) (out []model.HostPort) {
+	for _, item := range lists(l.group(group)) {
 		p := model.HostPort{IP: "0.0.0.0", Protocol: "TCP"}
 		text := leaf(item)
 		if before, protocol, ok := strings.Cut(text, "/"); ok {
@@ -194,7 +194,7 @@ func (l *line) ports() (out []model.HostPort) {
 		}
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil {
-			l.failf("ports(%s): %s is not a port", item, text)
+			l.failf("%s(%s): %s is not a port", group, item, text)
 		}
 		p.Port = int32(n)
 		out = append(out, p)
@@ -203,7 +203,7 @@ func (l *line) ports() (out []model.HostPort) {
 }
 
 func volumeFields(v *model.Volume) []field {
-	return []field{text("driver", &v.Driver), word("alone", &v.Alone)}
+	return []field{text("driver", &v.Driver), word("alone", &v.Alone), text("short", &v.Short)}
 }
 
 // volume reads one volume: its name and properties, a colon, and alternative conjunctions of node labels separated by

@@ -25,7 +25,7 @@ func (p *parser) addType(l *line) {
 		t.Requirements = t.Requirements.And(model.Requirements{model.OneOf(model.LabelInstanceType, t.Name)})
 	}
 	t.AttachLimits = l.attachLimits()
-	t.Addresses = l.addresses()
+	t.Addresses, t.SingleAddresses = l.addresses(), l.has("single-addresses")
 	l.fields(2, number("unaddressed", &t.Unaddressed))
 	for _, item := range lists(l.group("offers")) {
 		o, err := p.offer(item)

@@ -211,13 +211,17 @@ type Replica struct {
 // Controller runs a controller until it is stopped or the test ends. change, if not nil, changes its options.
 func (s *Stack) Controller(t testing.TB, change func(*controller.Options)) *Replica {
 	r := &Replica{Leads: make(chan struct{})}
+	ready := sync.OnceFunc(func() { close(r.Leads) })
 	o := controller.Options{
-		REST: s.Plane.RESTConfig(), Log: s.log, Clock: clock.Real{}, OnReady: func() { close(r.Leads) }, Provider: s.provider,
+		REST: s.Plane.RESTConfig(), Log: s.log, Clock: clock.Real{}, OnReady: ready, Provider: s.provider,
 	}
 	if change != nil {
 		change(&o)
 	}
-	r.Stop = s.background(t, "controller", func(ctx context.Context) error { return controller.Run(ctx, o) })
+	r.Stop = s.background(t, "controller", func(ctx context.Context) error {
+		defer ready() // a test that waits for it goes on, and fails, if it ends early
+		return controller.Run(ctx, o)
+	})
 	return r
 }
 

@@ -71,8 +71,8 @@ func TestPodsThatAttack(t *testing.T) {
 	if out := c.kubectl("exec", "peer", "--", "wget", "-qO-", page); out != "unharmed\n" {
 		t.Errorf("a pod at whose address another claimed to be is told %q by the victim", out)
 	}
-	c.attack(page, "frames", "exec attack frames 60", "taking the channel")
-	c.attack(page, "registers", "mount -t tmpfs none /tmp && cp /bin/attack /tmp && exec /tmp/attack registers 20",
+	c.attack(page, "frames", "exec attack frames 75", "taking the channel")
+	c.attack(page, "registers", "mount -t tmpfs none /tmp && cp /bin/attack /tmp && exec /tmp/attack registers 35",
 		"writing into 8 devices")
 
 	c.eventually(patience, func() error {

@@ -43,7 +43,7 @@ spec:
 func (c *cluster) gameHasAnAddress() {
 	c.t.Helper()
 	c.apply(gameIngress)
-	c.kubectl("wait", "ingress", "-n", "game-2048", "ingress-2048", "--timeout=60s",
+	c.kubectl("wait", "ingress", "-n", "game-2048", "ingress-2048", "--timeout=240s",
 		"--for=jsonpath={.status.loadBalancer.ingress[0].ip}")
 	shown := c.kubectl("get", "ingressclass,ingressclassparams,ingress,svc,ep", "-n", "game-2048")
 	if err := matches(shown, `ingressclass\.networking\.k8s\.io/alb +eks.amazonaws.com/alb +IngressClassParams.eks.amazonaws.com/params `,

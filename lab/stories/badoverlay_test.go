@@ -44,5 +44,5 @@ spec: {weight: %s, requirements: [{key: node.kubernetes.io/instance-type, operat
 // wantTrue waits until a condition is True.
 func (c *cluster) wantTrue(kind, name, condition string) {
 	c.t.Helper()
-	c.kubectl("wait", "--for=condition="+condition, "--timeout=60s", kind, name)
+	c.kubectl("wait", "--for=condition="+condition, "--timeout=240s", kind, name)
 }

@@ -134,3 +134,71 @@ func (c *cluster) podsIn(block string, before map[string]bool, least, most int) 
 	}
 	return nil
 }
+
+// isolated is a NodeClass of EKS Auto Mode whose pods are in subnets of their own, and its pool.
+const isolated = `
+apiVersion: eks.amazonaws.com/v1
+kind: NodeClass
+metadata: {name: isolated}
+spec:
+  role: nodeless-node
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: nodeless}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: nodeless}}]
+  podSubnetSelectorTerms: [%s]
+  podSecurityGroupSelectorTerms: [{tags: {aws:eks:cluster-name: nodeless}}]
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: isolated}
+spec:
+  disruption: {consolidateAfter: Never}
+  template:
+    spec:
+      nodeClassRef: {group: eks.amazonaws.com, kind: NodeClass, name: isolated}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}
+        - {key: topology.kubernetes.io/zone, operator: In, values: [us-west-2a, us-west-2b]}
+        - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+`
+
+// In EKS Auto Mode a NodeClass takes the place of ENIConfigs: its pods get addresses of the subnets that it selects for
+// them, and no node is launched in a zone without such a subnet, or whose pods would find no address there.
+func TestPodsOfANodeClasssPodSubnets(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--auto-mode", "--boot-time", "1s")
+	c.start()
+	a := c.createSubnet("us-west-2a", "10.200.0.0/26") // 59 addresses, of which a node with a pod takes 33
+	c.apply(fmt.Sprintf(isolated, "{id: "+a+"}"))
+	c.wantCondition("nodepool", "isolated", "NodelessPodNetworkReady",
+		`spec.podSubnetSelectorTerms of NodeClass "isolated" selects no subnet in us-west-2b`)
+	without := c.watchAddresses("default")
+	c.apply(strings.NewReplacer("replicas: 2", "replicas: 3",
+		"spec: {term", "spec: {nodeSelector: {karpenter.sh/nodepool: isolated}, term",
+		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1500m}},").Replace(kopsNginx)) // one node per pod
+	c.eventually(3*time.Minute, func() error { return c.podsApart("10.200.0.0/23", 1) })
+	c.apply(fmt.Sprintf(isolated, "{id: "+a+"}, {id: "+c.createSubnet("us-west-2b", "10.200.1.0/24")+"}"))
+	c.wantPods(4*time.Minute, "default", "nginx", 3)
+	c.eventually(time.Minute, func() error { return c.podsApart("10.200.0.0/23", 3) })
+	if seen, late := without(); len(late) > 0 || seen < 3 {
+		t.Errorf("of %d pods with a node %d waited for an address: %v", seen, len(late), late)
+	}
+}
+
+// podsApart returns an error unless as many pods run, with addresses in a block that does not contain their nodes'.
+func (c *cluster) podsApart(block string, want int) error {
+	cidr, running := netip.MustParsePrefix(block), 0
+	for _, p := range c.podsOf("default", "app=nginx") {
+		if p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		running++
+		ip, host := netip.MustParseAddr(p.Status.PodIP), netip.MustParseAddr(p.Status.HostIP)
+		if !cidr.Contains(ip) || cidr.Contains(host) {
+			return fmt.Errorf("pod %s has %s on a node with %s, want one of %s", p.Name, ip, host, cidr)
+		}
+	}
+	if running != want {
+		return fmt.Errorf("%d pods run, want %d", running, want)
+	}
+	return nil
+}

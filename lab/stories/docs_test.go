@@ -5,7 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,15 +15,15 @@ import (
 
 const root = "../.."
 
-// shellBlocks returns the ```sh blocks of a document, in order.
-func shellBlocks(t *testing.T, path string) []string {
+// commandBlocks returns the blocks of a document in a language, in order.
+func commandBlocks(t *testing.T, path, language string) []string {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var blocks []string
-	for _, part := range strings.Split(string(data), "```sh\n")[1:] {
+	for _, part := range strings.Split(string(data), "```"+language+"\n")[1:] {
 		block, _, ok := strings.Cut(part, "```")
 		if !ok {
 			t.Fatalf("%s: a block of commands is not closed", path)
@@ -31,7 +33,7 @@ func shellBlocks(t *testing.T, path string) []string {
 	return blocks
 }
 
-// Every command block of README and docs runs as written, those of one document in one shell. Documents that use
+// Every ```sh block of README and docs runs as written, those of one document in one shell. Documents that use
 // microVMs run one after another, then the others in parallel.
 func TestDocumentsRunAsWritten(t *testing.T) {
 	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -40,7 +42,7 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 	}
 	program := absolute(t, binary)
 	for _, path := range append([]string{filepath.Join(root, "README.md")}, documents...) {
-		blocks := shellBlocks(t, path)
+		blocks := commandBlocks(t, path, "sh")
 		if len(blocks) == 0 {
 			continue
 		}
@@ -50,13 +52,12 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 			} else {
 				t.Parallel()
 			}
+			if strings.Contains(strings.Join(blocks, ""), "nodeless run ") {
+				controllersPorts.Lock()
+				defer controllersPorts.Unlock()
+			}
 			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(program, filepath.Join(dir, "bin", "nodeless")); err != nil {
-				t.Fatal(err)
-			}
+			documentTools(t, filepath.Join(dir, "bin"), strings.Join(blocks, ""))
 			if err := os.Symlink(absolute(t, filepath.Join(root, "examples")), filepath.Join(dir, "examples")); err != nil {
 				t.Fatal(err)
 			}
@@ -104,6 +105,48 @@ func TestDocumentsRunAsWritten(t *testing.T) {
 	}
 }
 
+// controllersPorts is held by the one document whose controller serves metrics and health on the default ports.
+var controllersPorts sync.Mutex
+
+// documentTools puts the programs of a document's commands into a folder: nodeless, kubectl for the cluster that the
+// document has chosen, and the AWS CLI for the region of nodeless env. Where a document has chosen no cluster, kubectl
+// fails: it would act on whichever a reader last used. The test is skipped without an AWS CLI that the document needs.
+func documentTools(t *testing.T, bin, commands string) {
+	t.Helper()
+	if regexp.MustCompile(`(?m)(^|\$\()aws `).MatchString(commands) {
+		needAWS(t)
+	}
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(absolute(t, binary), filepath.Join(bin, "nodeless")); err != nil {
+		t.Fatal(err)
+	}
+	for name, script := range map[string]string{
+		"kubectl": `exec nodeless kubectl --kubeconfig "${KUBECONFIG:?first nodeless env, or use nodeless kubectl}" "$@"`,
+		// Debian's version does not read AWS_ENDPOINT_URL.
+		"aws": `exec ` + debianAWS + ` --endpoint-url "$AWS_ENDPOINT_URL" "$@"`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// debianAWS is the AWS CLI that scripts/test-deps installs.
+const debianAWS = "/usr/bin/aws"
+
+// needAWS skips the test where Debian's AWS CLI is absent, or fails it where AWS's clients are required.
+func needAWS(t *testing.T) {
+	t.Helper()
+	out, err := exec.Command(debianAWS, "--version").CombinedOutput()
+	if err != nil && os.Getenv("NODELESS_REQUIRE_BOTO3") == "1" {
+		t.Fatalf("the AWS CLI is required but absent: apt-get install -y awscli\n%s", out)
+	} else if err != nil {
+		t.Skip("the AWS CLI is absent, so its commands were not tried: apt-get install -y awscli")
+	}
+}
+
 // untilDeadline returns how long a command may take so that the test can clean up and report before its deadline.
 func untilDeadline(t *testing.T) time.Duration {
 	if deadline, ok := t.Deadline(); ok {
@@ -138,6 +181,34 @@ func checkTarget(t *testing.T, target string) {
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("make %s: %v\n%s", target, err, out)
+	}
+}
+
+// Commands of ```bash blocks, which cannot run here (internal/arch has the reasons), exist and have the flags.
+func TestCommandsOfDocumentsThatDoNotRunExist(t *testing.T) {
+	documents, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for _, path := range documents {
+		for _, block := range commandBlocks(t, path, "bash") {
+			for _, m := range regexp.MustCompile(`(?m)^(?:kubectl )?nodeless ([a-z]+)(.*)$`).FindAllStringSubmatch(block, -1) {
+				checked++
+				help, err := exec.Command(binary, m[1], "--help").CombinedOutput()
+				if err != nil || !strings.Contains(string(help), "nodeless "+m[1]) {
+					t.Errorf("%s: %s: %v\n%s", path, m[0], err, help)
+				}
+				for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(m[2], -1) {
+					if !strings.Contains(string(help), " "+flag+" ") {
+						t.Errorf("%s: %s: there is no flag %s", path, m[0], flag)
+					}
+				}
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no commands were found")
 	}
 }
 

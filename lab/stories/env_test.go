@@ -35,6 +35,10 @@ func TestTheToolsOfAWSFindTheClusterAndLogIn(t *testing.T) {
 	if out, err := c.run("env", "-o", "json"); err != nil || !strings.Contains(out, `"AWS_SECRET_ACCESS_KEY": "`) {
 		t.Errorf("env -o json: %v\n%s", err, out)
 	}
+	// no controller has resolved the class yet, and there is no node whose zone would name the region
+	if out, err := c.run("plan", "-f", filepath.Join(root, "examples", "devices.yaml")); err != nil {
+		t.Errorf("plan does not know the region of nodeless up: %v\n%s", err, out)
+	}
 
 	const python = "/usr/bin/python3"
 	if out, err := exec.Command(python, "-c", "import botocore").CombinedOutput(); err != nil {

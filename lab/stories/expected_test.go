@@ -15,7 +15,7 @@ kind: ResourceQuota
 metadata: {name: fifty}
 spec: {hard: {pods: "50"}}
 `)
-	c.kubectl("wait", "--for=jsonpath={.status.hard.pods}=50", "resourcequota/fifty", "--timeout=60s")
+	c.kubectl("wait", "--for=jsonpath={.status.hard.pods}=50", "resourcequota/fifty", "--timeout=240s")
 	c.apply(`apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}

@@ -27,10 +27,10 @@ func (c *cluster) failingLaunchesStory(t *testing.T) {
 		heavy := strings.ReplaceAll(badPool(name, "{key: kubernetes.io/arch, operator: Exists}", "{}"), "name: default",
 			"name: "+name)
 		c.apply(strings.Replace(heavy, "spec:\n  limits", "spec:\n  weight: 100\n  limits", 1))
-		c.kubectl("wait", "nodepool/"+name, "--for=condition=Ready", "--timeout=60s")
+		c.kubectl("wait", "nodepool/"+name, "--for=condition=Ready", "--timeout=240s")
 		c.kubectl("run", name, "--image=nginx", "--overrides",
 			`{"spec":{"tolerations":[{"key":"bad-input","operator":"Exists"}],"containers":[{"name":"app","image":"nginx","resources":{"requests":{"cpu":"3"}}}]}}`)
-		c.kubectl("wait", "pod/"+name, "--for=condition=Ready", "--timeout=90s")
+		c.kubectl("wait", "pod/"+name, "--for=condition=Ready", "--timeout=240s")
 		node := c.kubectl("get", "pod", name, "-o", "jsonpath={.spec.nodeName}")
 		if pool := c.kubectl("get", "node", node, "-o",
 			`jsonpath={.metadata.labels.karpenter\.sh/nodepool}`); pool == name || pool == "" {

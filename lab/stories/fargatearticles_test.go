@@ -281,7 +281,7 @@ func (c *cluster) awsCLI(args ...string) string {
 
 func (c *cluster) tryAWSCLI(args ...string) (string, error) {
 	// Debian's version does not read AWS_ENDPOINT_URL.
-	cmd := exec.Command("/usr/bin/aws",
+	cmd := exec.Command(debianAWS,
 		append([]string{"--endpoint-url", c.Session.RegionURL, "--region", c.Session.Region}, args...)...)
 	cmd.Env = c.environment()
 	out, err := cmd.CombinedOutput()

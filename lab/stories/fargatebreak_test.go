@@ -22,7 +22,9 @@ func (c *cluster) breaks() {
 	const image = "example.local/hello:1"
 	never := strings.Replace(trial("panics", image, "securityContext: {privileged: true}"), "spec:",
 		"spec:\n  restartPolicy: Never", 1)
-	c.apply(never + trial("hangs", image, "") + trial("corrupt", "example.local/corrupt:1", "") +
+	unready := strings.Replace(trial("unready", image, ""), "spec:", "spec:\n  restartPolicy: Never\n"+
+		"  securityContext: {sysctls: [{name: net.ipv4.ip_local_port_range, value: none}]}", 1)
+	c.apply(never + unready + trial("hangs", image, "") + trial("corrupt", "example.local/corrupt:1", "") +
 		trial("fills", image, `command: [sh, -c, "dd if=/dev/zero of=/big bs=1M 2>/dev/termination-log; exit 1"]`))
 	for _, name := range []string{"hangs", "panics"} {
 		c.kubectl("wait", "--for=condition=Ready", "pod/"+name, "--timeout=240s")
@@ -68,6 +70,8 @@ func (c *cluster) areBroken() {
 		return fmt.Errorf("%+v", p.Status.ContainerStatuses)
 	})
 	c.waitsFor("corrupt", "sha256:", "ErrImagePull", "ImagePullBackOff")
+	c.waitsFor("unready", "set sysctl net.ipv4.ip_local_port_range", "ContainerCreating") // though it is never restarted
+	c.wantEvents("reason=FailedCreatePodSandBox,involvedObject.name=unready", "set sysctl net.ipv4.ip_local_port_range")
 	c.eventually(time.Minute, func() error { // one that has just ended may not have been reaped yet
 		if z := c.zombies(); len(z) > 0 {
 			return fmt.Errorf("processes that ended and were not reaped: %v", z)

@@ -25,7 +25,7 @@ func TestTheFirstMinuteOnThePage(t *testing.T) {
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	script := exec.CommandContext(ctx, "node", "test/firstminute.mjs", c.Session.Page, pictures)
 	script.Dir = filepath.Join(root, "view", "web", "page")

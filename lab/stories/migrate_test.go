@@ -178,7 +178,7 @@ func TestAClusterIsMigratedAsItRuns(t *testing.T) {
 	if code != 0 || done != want || strings.Contains(report, "Warning") {
 		t.Errorf("--apply: exit code %d, %q, want %q:\n%s", code, done, want, report)
 	}
-	c.kubectl("wait", "--for=condition=Ready", "nodepool/old", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "nodepool/old", "--timeout=240s")
 	got := c.kubectl("get", "nodepool", "old", "--show-managed-fields", "-o",
 		"jsonpath={.metadata.managedFields[*].manager}")
 	if !strings.Contains(got, "nodeless-migrate") {
@@ -271,7 +271,7 @@ func TestNodeGroupsOfAWSAreMigrated(t *testing.T) {
 	if code != 0 || done != want || strings.Contains(report, "Warning") {
 		t.Errorf("--apply: exit code %d, %q, want %q:\n%s", code, done, want, report)
 	}
-	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "nodepool/workers", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "nodepool/workers", "--timeout=240s")
 	_, report, code = c.migrate("", "--from-aws", "--cluster-name", "other")
 	if code != 2 || !strings.Contains(report, "Auto Scaling groups of the cluster other in us-west-2") {
 		t.Errorf("groups of another cluster: exit code %d\n%s", code, report)
@@ -296,6 +296,7 @@ func (c *cluster) createAutoScalingGroup(name string) {
 	if err != nil || len(images.Images) == 0 {
 		c.t.Fatal(err, "images")
 	}
+	c.createInstanceProfile("workers")
 	_, err = c.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: &name, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 			ImageId: images.Images[0].ImageId, InstanceType: "m5.large",

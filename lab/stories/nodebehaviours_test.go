@@ -36,19 +36,23 @@ var endings = map[string]string{
 	"ends/args":       "0 Completed entry mine grey /work 1000",
 	"ends/command":    "0 Completed own grey /work 1000",
 	"ends/variables":  "0 Completed 12 $(A) $(NONE) 1",
+	"ends/fromfile":   "0 Completed written written!",
 	"ends/downward":   "0 Completed ends default default 500 1048576 fargate-ip",
 	"ends/objects":    "0 Completed red 12 s3cret []",
 	"ends/files":      "0 Completed red 440 4000 440 4000 0 read-only",
-	"ends/projected":  "0 Completed 12s3cretkept 1 1",
+	"ends/projected":  "0 Completed 12s3cretkept 1 1 640 0",
 	"ends/identity":   "0 Completed 1000 3000 3000 4000 5000 1000 4000",
 	"ends/drop":       "0 Completed CapEff: 0000000000000000 refused",
 	"ends/add":        "0 Completed set",
 	"ends/plain":      "0 Completed refused",
 	"ends/privileged": "0 Completed mounted",
 	"ends/same":       "0 Completed NoNewPrivs: 1",
+	"ends/filtered":   "0 Completed NoNewPrivs: 0 Seccomp: 2 refused",
+	"ends/retried":    "0 Completed restarts 1",
 	"ends/locked":     "0 Completed read-only shared",
 	"ends/memory":     "0 Completed tmpfs No space left on device",
 	"ends/below":      "0 Completed deep named read-only",
+	"ends/nested":     "0 Completed deep inner",
 	"ends/user":       "0 Completed 2777 4000",
 	"ends/volume":     "0 Completed app:x:1000:1000::/work:/bin/sh read-only no programs",
 	"ends/limits":     "0 Completed 10000 100000 33554432",
@@ -62,6 +66,9 @@ var endings = map[string]string{
 	"twice/main": "0 Completed restarts 1",
 	"twice/once": "0 Completed",
 
+	"rounds/init":   "0 Completed restarts 1",
+	"rounds/source": "0 Completed restarts 1",
+
 	"stops/init": "5 Error",
 	"stops/main": "PodInitializing",
 
@@ -74,7 +81,7 @@ var endings = map[string]string{
 // before it is terminated ends with 7, a faster one has to be killed.
 var sickness = map[string]string{
 	"exec": "Error", "http": "Error", "tcp": "Error", "grpc": "Error", "startup": "Error", "hook": "Error",
-	"stubborn": "137 Error", "finishes": "0 Completed", "crashes": "5 Error",
+	"stubborn": "137 Error", "clean": "0 Completed", "finishes": "0 Completed", "crashes": "5 Error",
 }
 
 // farewells is how the containers of the pod steady end when it is deleted.
@@ -143,7 +150,7 @@ func (c *cluster) behaves(want map[string]string) {
 	c.kubectl("delete", "pod", "root")
 
 	for name, phase := range map[string]corev1.PodPhase{
-		"ends": "Failed", "twice": "Succeeded", "stops": "Failed",
+		"ends": "Failed", "twice": "Succeeded", "rounds": "Succeeded", "stops": "Failed",
 		"together": "Failed",
 	} {
 		pod := c.podWhen(name, func(p *corev1.Pod) error { return differ("phase", p.Status.Phase, phase) })
@@ -213,7 +220,7 @@ func (c *cluster) isSteady() {
 	c.podWhen("steady", gate)
 	c.kubectl("patch", "pod", "steady", "--subresource=status", "-p",
 		`{"status":{"conditions":[{"type":"example.com/gate","status":"True"}]}}`)
-	c.kubectl("wait", "--for=condition=Ready", "pod/steady", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "pod/steady", "--timeout=240s")
 	if got := c.inSteady("again", "sh", "-c",
 		"ls /shared/first /shared/post /mark 2>/dev/null; cat /keys/password /one"); got != "/shared/first\n/shared/post\ns3crets3cret" {
 		c.t.Errorf("a volume stays, a writable layer goes with its run: %q", got)
@@ -224,7 +231,7 @@ func (c *cluster) isSteady() {
 			"changeds3cret")
 	})
 	c.inSteady("ready", "rm", "/shared/ready")
-	c.kubectl("wait", "--for=condition=Ready=false", "pod/steady", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready=false", "pod/steady", "--timeout=240s")
 
 	c.kubectl("delete", "pod", "steady", "--wait=false")
 	pod := c.podWhen("steady", func(p *corev1.Pod) error {
@@ -334,7 +341,7 @@ func TestThePageOfNodeBehavioursNamesItsContainers(t *testing.T) {
 	known := maps.Clone(endings)
 	for pod, containers := range map[string][]string{
 		"sick":   slices.Collect(maps.Keys(sickness)),
-		"steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "stubborn", "signal"}, "root": {"main"},
+		"steady": {"web", "grpc", "slow", "ready", "again", "exec", "http", "unknown", "stubborn", "signal"}, "root": {"main"},
 	} {
 		for _, name := range containers {
 			known[pod+"/"+name] = ""

@@ -44,7 +44,7 @@ func TestNodeGroupsBecomePoolsThatWork(t *testing.T) {
 	c.applyList(profiles, "--dry-run=server")
 
 	c.applyList(c.objectsOf(c.migratedGroup()))
-	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "nodepool/web", "--timeout=240s")
 	c.apply(strings.Replace(deploymentIn("web", "shop", 3, "1500m"), "      nodeSelector:",
 		"      tolerations: [{key: tier, operator: Exists}]\n      nodeSelector:", 1))
 	c.wantPods(time.Minute, "default", "shop", 3)

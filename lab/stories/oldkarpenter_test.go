@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
 // Manifests of two articles about Karpenter before v1, unchanged except for the cluster's name.
@@ -226,9 +227,10 @@ func TestTheArticlesAboutKarpenter(t *testing.T) {
 	t.Parallel()
 	c := podHost(t, "--region", "ap-northeast-2", "--engine", "namespace")
 	c.tagAsTerraform()
+	c.createInstanceProfile("KarpenterInstanceProfile")
 	c.migrated(terraformProvisioner, "amiFamily", "expireAfter", "capacityType")
 	c.migrated(productionProvisioner, "the key occurs twice", "containerRuntime")
-	c.kubectl("wait", "--for=condition=Ready", "nodepool", "--all", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "nodepool", "--all", "--timeout=240s")
 	for pool, want := range map[string]string{
 		"provisioner":       `{"cpu":"10","memory":"20Gi"} 30s Never`,
 		"karpenter-default": `{"cpu":"1000","memory":"1000Gi"} 1m 720h`,
@@ -287,7 +289,8 @@ func (c *cluster) productionNode() {
 		`karpenter.k8s.aws/instance-family=[cmr]\w+,`, `karpenter.k8s.aws/instance-generation=\d,`,
 		`karpenter.k8s.aws/instance-hypervisor=nitro,`,
 		`karpenter.k8s.aws/instance-memory=\d+,`, `karpenter.k8s.aws/instance-size=large,`,
-		`karpenter.sh/capacity-type=(spot|on-demand),karpenter.sh/initialized=true,karpenter.sh/nodepool=karpenter-default,`,
+		`karpenter.sh/capacity-type=(spot|on-demand),karpenter.sh/do-not-sync-taints=true,`+ // the latter since Karpenter v1
+			`karpenter.sh/initialized=true,karpenter.sh/nodepool=karpenter-default,`,
 		`kubernetes.io/arch=a\w+64,kubernetes.io/hostname=ip-[\d-]+\.ap-northeast-2\.compute\.internal,`,
 		`topology.kubernetes.io/region=ap-northeast-2,topology.kubernetes.io/zone=ap-northeast-2[ac]`); err != nil {
 		c.t.Error(err)
@@ -346,6 +349,16 @@ func (c *cluster) tagAsTerraform() {
 	}
 }
 
+// createInstanceProfile creates an instance profile without a role.
+func (c *cluster) createInstanceProfile(name string) {
+	c.t.Helper()
+	_, err := iam.NewFromConfig(c.aws).CreateInstanceProfile(context.Background(),
+		&iam.CreateInstanceProfileInput{InstanceProfileName: &name})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // migrated applies the output of `nodeless migrate` for manifests, with the image that its report advises. The report
 // must contain the words.
 func (c *cluster) migrated(manifests string, words ...string) {
@@ -395,7 +408,7 @@ func (c *cluster) daemonSetForSixNodes() {
 	c.kubectl("patch", "nodepool", "provisioner", "--type=json", "-p",
 		`[{"op": "add", "path": "/spec/template/spec/requirements/0/values/-", "value": "t4g.xlarge"}]`)
 	for _, node := range strings.Fields(c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name")) {
-		c.kubectl("drain", node, "--ignore-daemonsets", "--timeout=60s")
+		c.kubectl("drain", node, "--ignore-daemonsets", "--timeout=240s")
 		c.kubectl("delete", node)
 	}
 	c.wantPods(time.Minute, "default", "web", 2)

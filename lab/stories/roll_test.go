@@ -122,8 +122,8 @@ func TestARollOfAPoolSaysWhatHoldsIt(t *testing.T) {
 	c.wantPods(2*time.Minute, "default", "shop", 10)
 	c.kubectl("patch", "nodepool", "general-purpose", "--type=merge", "-p",
 		`{"spec":{"disruption":{"budgets":[{"nodes":"0"}]}}}`)
-	out, err := c.run("roll", "nodepool", "general-purpose", "--force", "--yes", "--timeout", "20s")
-	c.refused(out, err, "nodes left to replace after 20s", "budget", "general-purpose", "the same command follows it again")
+	out, err := c.run("roll", "nodepool", "general-purpose", "--force", "--yes", "--timeout", "60s")
+	c.refused(out, err, "nodes left to replace after 1m0s", "budget", "general-purpose", "the same command follows it again")
 	out, err = c.run("roll", "nodepool", "nope")
 	c.refused(out, err, "nodeless: NodePool not found: nope; there are: general-purpose")
 }
@@ -189,8 +189,8 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 	c.apply(strings.NewReplacer("minDomains: 5, ", "", "DoNotSchedule", "ScheduleAnyway").Replace(spreadOut))
 	c.wantPods(time.Minute, "default", "shop", 10)
 	c.newVersion(template, ec2types.RequestLaunchTemplateData{ImageId: aws.String("ami-0123456789abcdef0")})
-	out, err = c.run("roll", "group", "own", "--yes", "--validation-timeout", "15s")
-	c.refused(out, err, "still waiting after 15s: ", "its last launch failed: ", "ami-0123456789abcdef0", "goes on here")
+	out, err = c.run("roll", "group", "own", "--yes", "--validation-timeout", "60s")
+	c.refused(out, err, "still waiting after 1m0s: ", "its last launch failed: ", "ami-0123456789abcdef0", "goes on here")
 	c.newVersion(template, ec2types.RequestLaunchTemplateData{InstanceType: ec2types.InstanceTypeM6iXlarge})
 
 	c.kubectl("patch", "pdb", "shop", "--type=merge", "-p", `{"spec":{"maxUnavailable":0}}`)
@@ -206,7 +206,7 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 
 	c.kubectl("patch", "pdb", "shop", "--type=merge", "-p", `{"spec":{"maxUnavailable":1}}`)
 	c.apply(neverStarts)
-	c.kubectl("wait", "pdb/shop", "--for=jsonpath={.status.disruptionsAllowed}=0", "--timeout=60s")
+	c.kubectl("wait", "pdb/shop", "--for=jsonpath={.status.disruptionsAllowed}=0", "--timeout=240s")
 	out, err = c.run("roll", "group", "own", "--yes", "--drain-timeout", "4s")
 	c.refused(out, err, "drain node ip-", "default/shop-", "PodDisruptionBudget shop allows no eviction",
 		"--fail-on-drain-error=false")
@@ -214,21 +214,21 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 		t.Errorf("after a drain that failed: %+v", got)
 	}
 	c.kubectl("delete", "deployment", "stuck")
-	if out, err := c.run("roll", "group", "own", "--yes", "--drain-timeout", "1m"); err != nil {
+	if out, err := c.run("roll", "group", "own", "--yes", "--drain-timeout", "5m"); err != nil {
 		t.Errorf("without the pod that never started: %v\n%s", err, out)
 	}
 	c.kubectl("scale", "deployment", "shop", "--replicas=5") // one node has room for five, which a surge of 0 needs
 	c.wantPods(time.Minute, "default", "shop", 5)
 	for _, surge := range []string{"2", "0"} {
 		rolled := c.nodeNames()
-		out, err := c.run("roll", "group", "own", "--force", "--yes", "--max-surge", surge, "--drain-timeout", "1m")
+		out, err := c.run("roll", "group", "own", "--force", "--yes", "--max-surge", surge, "--drain-timeout", "5m")
 		if err != nil || strings.Contains(out, "detached") != (surge != "0") {
 			t.Errorf("--force with a surge of %s: %v\n%s", surge, err, out)
 		}
 		c.wantGone(rolled)
 	}
 	c.kubectl("run", "alone", "--image=nginx")
-	c.kubectl("wait", "pod/alone", "--for=condition=Ready", "--timeout=60s")
+	c.kubectl("wait", "pod/alone", "--for=condition=Ready", "--timeout=240s")
 	out, err = c.run("roll", "group", "own", "--force", "--yes")
 	c.refused(out, err, "default/alone has no controller and would be lost", "--fail-on-drain-error=false")
 	if got := c.rollRow("group", "own"); got.Status != "Ready" {

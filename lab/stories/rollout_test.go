@@ -32,11 +32,11 @@ spec: {minAvailable: 2, selector: {matchLabels: {app.kubernetes.io/name: app-204
 	"replicas: 1", "replicas: 3",
 	"cpu: 100m, memory: 64Mi", "cpu: 300m, memory: 256Mi",
 	"        name: app-2048\n        ports:", `        name: app-2048
-        lifecycle: {preStop: {sleep: {seconds: 5}}}
+        lifecycle: {preStop: {sleep: {seconds: 15}}}
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
         ports:`,
 	"alb.ingress.kubernetes.io/wafv2-acl-arn: arn:aws:wafv2:none",
-	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=5",
+	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=15",
 ).Replace(game2048)
 
 // All pods, and with them their nodes, are replaced under a load of 200 requests per second: first by a restart of

@@ -288,7 +288,7 @@ func (c *cluster) taintIsTolerated(node string) {
 	again(tolerateExists)
 	c.runs("nginx")
 	c.kubectl("taint", "nodes", node, "key=value:NoExecute")
-	c.kubectl("wait", "--for=delete", "pod/nginx", "pod/test-pod", "--timeout=60s")
+	c.kubectl("wait", "--for=delete", "pod/nginx", "pod/test-pod", "--timeout=240s")
 	c.kubectl("taint", "nodes", node, "key-", "key1-")
 }
 
@@ -308,6 +308,6 @@ func (c *cluster) waits(pod, reason string) {
 // runs waits until a pod runs, and returns its node.
 func (c *cluster) runs(pod string) (node string) {
 	c.t.Helper()
-	c.kubectl("wait", "pod", pod, "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
+	c.kubectl("wait", "pod", pod, "--for=jsonpath={.status.phase}=Running", "--timeout=240s")
 	return c.kubectl("get", "pod", pod, "-o", "jsonpath={.spec.nodeName}")
 }

@@ -37,8 +37,8 @@ func simulate(t *testing.T, cluster string, args ...string) (string, string, int
 func TestSimulateDecidesWithoutACluster(t *testing.T) {
 	out, errs, code := simulate(t, shop, "-")
 	for _, want := range []string{
-		"c4 spot in a at $0.07/h for 3 pods", "next best c8 on-demand, $0.10/h more",
-		"requests memory 200Gi", "Costs $0.07/h for 1 node",
+		"c4 spot in a at $0.0700/h for 3 pods", "next best c8 on-demand, $0.1000/h more",
+		"requests memory 200Gi", "Costs $0.0700/h for 1 node",
 	} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d, want 0 and %q:\n%s%s", code, want, out, errs)

@@ -111,8 +111,8 @@ func TestSimulatedNodesAnswerKubectl(t *testing.T) {
 	c := up(t, "--microvms=false", "--page", "", "--boot-time", "1s")
 	c.kubectl("create", "deployment", "web", "--image=nginx")
 	c.kubectl("create", "job", "greet", "--image=busybox", "--", "sh", "-c", "echo hello there; sleep 1")
-	c.kubectl("rollout", "status", "deployment", "web", "--timeout=60s")
-	c.kubectl("wait", "--for=condition=complete", "job/greet", "--timeout=60s")
+	c.kubectl("rollout", "status", "deployment", "web", "--timeout=240s")
+	c.kubectl("wait", "--for=condition=complete", "job/greet", "--timeout=240s")
 	node := c.nodes()[0].Name
 	c.checkFamilies()
 	c.checkTrap()

@@ -97,7 +97,7 @@ func TestAClusterMovesFromNodeGroupsAndBack(t *testing.T) {
 	scaling := autoscaling.NewFromConfig(c.aws)
 	before := c.brownfield(scaling)
 	foretold := c.foretold(before)
-	c.kubectl("wait", "--for=condition=Ready", "nodepool", "--all", "--timeout=60s")
+	c.kubectl("wait", "--for=condition=Ready", "nodepool", "--all", "--timeout=240s")
 	if got := c.onNodes(); got["groups"] != 200+1 || got["pools"] != 0 {
 		t.Fatalf("before it begins: %v", got)
 	}
@@ -383,5 +383,75 @@ func (c *cluster) watchMove() (stop func()) {
 		if len(least) == 0 {
 			c.t.Error(errors.New("nothing was watched"))
 		}
+	}
+}
+
+// Pods that no NodePool has a place for stay where they are, and the step says which and why. A group that is deleted
+// leaves its role in aws-auth to the nodes that NodePools launched with it.
+func TestAMigrationEvictsNoPodWithoutAPlace(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "--boot-time", "1s", "--addons=false", "--microvms=false", "--page", "")
+	c.start()
+	c.kubectl("delete", "nodepool", "general-purpose")
+	ctx := context.Background()
+	const role = "arn:aws:iam::123456789012:role/nodes"
+	_, err := eks.NewFromConfig(c.aws).CreateNodegroup(ctx, &eks.CreateNodegroupInput{
+		ClusterName: aws.String("nodeless"), NodegroupName: aws.String("web"), Subnets: c.subnets(ctx),
+		NodeRole: aws.String(role), InstanceTypes: []string{"m5.xlarge"},
+		ScalingConfig: &ekstypes.NodegroupScalingConfig{
+			MinSize: aws.Int32(1), MaxSize: aws.Int32(3), DesiredSize: aws.Int32(2),
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const grace = "      terminationGracePeriodSeconds"
+	c.apply(budgeted("free", 3) + strings.Replace(budgeted("pinned", 3), grace,
+		"      nodeSelector: {eks.amazonaws.com/nodegroup: web}\n"+grace, 1))
+	c.kubectl("delete", "pdb", "--all")
+	c.kubectl("rollout", "status", "deployment", "pinned", "--timeout=240s")
+	c.kubectl("rollout", "status", "deployment", "free", "--timeout=240s")
+	uids := func() string {
+		return c.kubectl("get", "pods", "-o", `jsonpath={range .items[*]}{.metadata.uid}{"\n"}{end}`)
+	}
+	before := uids()
+	next := func(args ...string) (string, error) {
+		out, err := c.run(append([]string{"migrate", "next"}, args...)...)
+		t.Logf("migrate next %q: %v\n%s", args, err, out)
+		return out, err
+	}
+	if out, err := c.run("migrate", "--from-aws", "--apply"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c.kubectl("wait", "--for=condition=Ready", "nodepool", "--all", "--timeout=240s")
+	if out, err := next(); err != nil || !strings.Contains(out, "default/pinned-") {
+		t.Errorf("the first step does not foretell it: %v\n%s", err, out)
+	}
+	if _, err := next(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := next()
+	if err == nil || !strings.Contains(out, "would get no node: default/pinned-") ||
+		strings.Contains(out, "default/free-") {
+		t.Errorf("the drain: %v\n%s", err, out)
+	}
+	if after := uids(); after != before || c.standing().Step != "closed" {
+		t.Fatalf("step %q; pods\n%s\nwere\n%s", c.standing().Step, after, before)
+	}
+
+	c.kubectl("patch", "deployment", "pinned", "--type=json", "-p",
+		`[{"op": "remove", "path": "/spec/template/spec/nodeSelector"}]`)
+	c.kubectl("rollout", "status", "deployment", "pinned", "--timeout=240s")
+	for _, args := range [][]string{nil, nil, {"--remove"}} {
+		if _, err := next(args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := c.onNodes(); got["pools"] != 6 || got["groups"] != 0 {
+		t.Errorf("pods %v", got)
+	}
+	auth := c.kubectl("get", "configmap", "-n", "kube-system", "aws-auth", "-o", "yaml")
+	if !strings.Contains(auth, role) {
+		t.Errorf("aws-auth lacks the role:\n%s", auth)
 	}
 }

@@ -148,7 +148,7 @@ func (c *cluster) decisionsStory(pod string) {
 	for args, want := range map[string]string{
 		"decisions -o xml": "use -o wide, name, json", "decisions deployment/web": "unknown kind",
 		"decisions --limit -1": "no negative",
-		"savings --horizon 0s": "use a time such as 24h", "savings -o name": "use -o wide, json", "why": "nodeless decisions",
+		"savings --horizon 0s": "use a time such as 24h", "savings -o name": "use -o wide, csv, json", "why": "nodeless decisions",
 	} {
 		if out, err := c.run(strings.Fields(args)...); err == nil || !strings.Contains(out, want) {
 			c.t.Errorf("%s: %v\n%s\nwant an error with %q", args, err, out, want)

@@ -89,7 +89,7 @@ func (c *cluster) budgetStory() {
 	c.kubectl("patch", "nodepool", "few", "--type", "merge", "-p",
 		`{"spec": {"disruption": {"budgets": [{"nodes": "100%"}]}}}`)
 	c.eventually(time.Minute, func() error {
-		if a := c.whyJSON("node/" + node); a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 3 {
+		if a := c.whyJSON("node/" + node); len(a.Blockers) == 0 || a.Blockers[0].Rule != "Payback" || len(a.Blockers[0].Group) != 3 {
 			return fmt.Errorf("with another budget: %s: %+v", a.Summary, a.Blockers)
 		}
 		return nil

@@ -28,6 +28,16 @@ type kept struct {
 const dearMachine, dearBallast, dearCPU = "m5.2xlarge, c5.2xlarge", "1000m, memory: 20Gi", "5000m"
 
 var whyKept = []kept{
+	// These two end by themselves after some minutes, so they are the first to be asked about.
+	{
+		name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		rule: "Payback", clears: "at ",
+	},
+	{
+		name: "job", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/wait-for-jobs: "true"`,
+		types: dearMachine, ballast: dearBallast, cpu: dearCPU,
+		job: true, rule: "Job", clears: "when that pod has ended",
+	},
 	{
 		name: "protected", disruption: "{consolidateAfter: 0s}", rule: "DoNotDisrupt",
 		clears: "when annotation karpenter.sh/do-not-disrupt is removed",
@@ -78,18 +88,9 @@ spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}
 		clears: "when spec.replicas of NodePool static is lowered",
 	},
 	{
-		name: "payback", disruption: "{consolidateAfter: 0s}", types: dearMachine, ballast: dearBallast, cpu: dearCPU,
-		rule: "Payback", clears: "at ",
-	},
-	{
 		name: "balanced", disruption: "{consolidationPolicy: Balanced, consolidateAfter: 0s}", types: dearMachine,
 		ballast: dearBallast, cpu: dearCPU,
 		rule: "Balanced", clears: "when NodePool balanced is changed",
-	},
-	{
-		name: "job", disruption: "{consolidateAfter: 0s}", annotations: `nodeless.sh/wait-for-jobs: "true"`,
-		types: dearMachine, ballast: dearBallast, cpu: dearCPU,
-		job: true, rule: "Job", clears: "when that pod has ended",
 	},
 	{
 		name: "spot-to-spot", disruption: "{consolidateAfter: 0s}", spot: true, types: "m5.large, m5.2xlarge",

@@ -1,7 +1,6 @@
 package stories
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -88,10 +87,13 @@ func TestWindowsNodesBesideLinux(t *testing.T) {
 		`{"data":{"enable-windows-ipam":"true"}}`)
 	c.eventually(time.Minute, func() error { // the webhook learns of it asynchronously
 		c.kubectl("delete", "pods", "-l", "app=iis", "--now")
-		pods := c.podsOf("default", "app=iis")
-		if len(pods) == 0 {
-			return errors.New("no pod yet")
-		}
+		var pods []corev1.Pod
+		c.eventually(time.Minute, func() error {
+			if pods = c.podsOf("default", "app=iis"); len(pods) < 12 {
+				return fmt.Errorf("%d pods", len(pods))
+			}
+			return nil
+		})
 		for _, p := range pods {
 			if q := p.Spec.Containers[0].Resources.Limits["vpc.amazonaws.com/PrivateIPv4Address"]; q.Value() != 1 {
 				return fmt.Errorf("pod %s asks for %s addresses", p.Name, &q)

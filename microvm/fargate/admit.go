@@ -102,6 +102,27 @@ func adjustments(pod *corev1.Pod) []string {
 	if len(ignored) > 0 {
 		out = append(out, fmt.Sprintf("ignored, since the pod is alone on its node: %s", strings.Join(ignored, ", ")))
 	}
+	if c := ptr.Deref(pod.Spec.RuntimeClassName, ""); c != "" {
+		out = append(out, fmt.Sprintf("ignored runtimeClassName %s, since the pod has a virtual machine of its own", c))
+	}
+	if limits := diskLimits(pod); len(limits) > 0 {
+		out = append(out, fmt.Sprintf("not enforced, since the pod has a disk of its own: %s", strings.Join(limits, ", ")))
+	}
+	return out
+}
+
+// diskLimits returns the limits of a pod on its use of the disk.
+func diskLimits(pod *corev1.Pod) (out []string) {
+	for _, v := range pod.Spec.Volumes {
+		if e := v.EmptyDir; e != nil && e.Medium == corev1.StorageMediumDefault && e.SizeLimit != nil {
+			out = append(out, "sizeLimit of emptyDir "+v.Name)
+		}
+	}
+	for c := range containers(pod) {
+		if !c.Resources.Limits.StorageEphemeral().IsZero() {
+			out = append(out, "limits.ephemeral-storage of container "+c.Name)
+		}
+	}
 	return out
 }
 

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
@@ -46,6 +48,15 @@ func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
 	p.Spec.NodeSelector = map[string]string{"disktype": "ssd", corev1.LabelTopologyZone: "a"}
 	p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}}
+	p.Spec.RuntimeClassName = ptr.To("kata")
+	p.Spec.Containers[0].Resources.Limits[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
+	limit := resource.MustParse("1Gi")
+	p.Spec.Volumes = []corev1.Volume{
+		volume("data", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}),
+		volume("ram", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: &limit,
+		}}),
+	}
 	a := Admit([]*v1alpha1.FargateProfile{profile("b", "n"), profile("a", "n")}, p, DefaultAbilities())
 	want := []string{
 		"FargateProfile a: the pod runs as 0.5vCPU 1GB in its own microVM; it requests 500m CPU and 500Mi memory",
@@ -53,6 +64,8 @@ func TestWarningsSayWhatBecomesOfAPod(t *testing.T) {
 		"FargateProfile a: adjusted schedulerName from volcano to fargate-scheduler",
 		"FargateProfile a: adjusted priorityClassName from high to system-node-critical",
 		"FargateProfile a: ignored, since the pod is alone on its node: nodeSelector disktype, podAntiAffinity, topologySpreadConstraints",
+		"FargateProfile a: ignored runtimeClassName kata, since the pod has a virtual machine of its own",
+		"FargateProfile a: not enforced, since the pod has a disk of its own: sizeLimit of emptyDir data, limits.ephemeral-storage of container a",
 		"FargateProfile a: container a cannot use its CPU limit of 2: the microVM has 0.5vCPU",
 		"FargateProfile a: container a cannot use its memory limit of 2Gi: the microVM has 1Gi; raise its request",
 	}

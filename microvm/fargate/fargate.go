@@ -40,6 +40,9 @@ const (
 	ValidatingWebhooks = "nodeless-fargate-validation"
 	// WebhookSecret holds the certificates of the webhook, which all replicas share.
 	WebhookSecret = "nodeless-webhook"
+	// ControllerLabel marks the controller's own pods, whatever their release is called. The webhook is not called for
+	// them, so that the controller can start.
+	ControllerLabel = "nodeless.sh/controller"
 )
 
 // ClaimName returns the name of the NodeClaim of a pod's microVM.

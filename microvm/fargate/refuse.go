@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
 )
@@ -42,6 +43,8 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 		if usesHostPorts(pod) {
 			parts = append(parts, "port contains HostIP or HostPort")
 		}
+	} else if usesOtherHostPorts(pod) {
+		parts = append(parts, "port contains HostPort other than ContainerPort") // the pod's address is its node's
 	}
 	add("volumes not supported: ", ", ", unsupportedVolumes(pod, storage, able, restricted))
 	add("resources not supported: ", ", ", unsupportedResources(pod)) // Fargate's wording is unknown
@@ -62,8 +65,34 @@ func Refuse(spec *v1alpha1.FargateProfileSpec, pod *corev1.Pod, storage Storage,
 	return Refusal{}
 }
 
-// ReasonSysctl is the status reason of a pod that a kubelet rejects for a sysctl.
-const ReasonSysctl = "SysctlForbidden"
+// Rejection returns the reason and message with which a kubelet rejects the pod, on a node without AppArmor like those
+// of Fargate (pkg/kubelet/sysctl and lifecycle, Kubernetes 1.36); "" if it does not.
+func Rejection(pod *corev1.Pod) (reason, message string) {
+	if name := forbiddenSysctl(pod); name != "" {
+		return "SysctlForbidden", fmt.Sprintf("forbidden sysctl: %q not allowlisted", name)
+	}
+	if wantsAppArmor(pod) {
+		return "AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host"
+	}
+	return "", ""
+}
+
+// wantsAppArmor reports whether the pod or a container has a profile of AppArmor. The API server copies those of the
+// older annotations into the fields.
+func wantsAppArmor(pod *corev1.Pod) bool {
+	confined := func(p *corev1.AppArmorProfile) bool {
+		return p != nil && p.Type != corev1.AppArmorProfileTypeUnconfined
+	}
+	if s := pod.Spec.SecurityContext; s != nil && confined(s.AppArmorProfile) {
+		return true
+	}
+	for c := range containers(pod) {
+		if c.SecurityContext != nil && confined(c.SecurityContext.AppArmorProfile) {
+			return true
+		}
+	}
+	return false
+}
 
 // safeSysctls are those that a kubelet allows by default (Kubernetes documentation, "Using sysctls in a Kubernetes
 // Cluster").
@@ -74,8 +103,8 @@ var safeSysctls = []string{
 	"net.ipv4.tcp_wmem",
 }
 
-// ForbiddenSysctl returns the first sysctl for which a kubelet would reject the pod; "" if there is none.
-func ForbiddenSysctl(pod *corev1.Pod) string {
+// forbiddenSysctl returns the first sysctl for which a kubelet would reject the pod; "" if there is none.
+func forbiddenSysctl(pod *corev1.Pod) string {
 	if pod.Spec.SecurityContext == nil {
 		return ""
 	}
@@ -94,6 +123,8 @@ func unsupportedFields(pod *corev1.Pod, restricted bool) []string {
 		field{"HostPID", restricted && pod.Spec.HostPID},
 		field{"HostIPC", restricted && pod.Spec.HostIPC},
 		field{"ResourceClaims", len(pod.Spec.ResourceClaims) > 0},
+		field{"MountPropagation", propagatesMounts(pod)},
+		field{"HostUsers", pod.Spec.HostUsers != nil && !*pod.Spec.HostUsers}, // the guest has no user namespaces
 		field{"OS " + string(osOf(pod)), osOf(pod) != corev1.Linux})
 }
 
@@ -164,11 +195,35 @@ func usesHostPorts(pod *corev1.Pod) bool {
 	return false
 }
 
+// usesOtherHostPorts reports whether a port of a container should be another one of the node.
+func usesOtherHostPorts(pod *corev1.Pod) bool {
+	for c := range containers(pod) {
+		if slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool {
+			return p.HostPort != 0 && p.HostPort != p.ContainerPort
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// propagatesMounts reports whether a container shares with the node what is mounted in a volume.
+func propagatesMounts(pod *corev1.Pod) bool {
+	for c := range containers(pod) {
+		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.MountPropagation != nil && *m.MountPropagation != corev1.MountPropagationNone
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
 // unsupportedResources returns the requested resources other than CPU, memory and ephemeral storage, sorted.
 func unsupportedResources(pod *corev1.Pod) []string {
 	var out []string
-	for c := range containers(pod) {
-		for _, list := range []corev1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+	add := func(r corev1.ResourceRequirements) {
+		for _, list := range []corev1.ResourceList{r.Requests, r.Limits} {
 			for name, amount := range list {
 				if name != corev1.ResourceCPU && name != corev1.ResourceMemory && name != corev1.ResourceEphemeralStorage &&
 					!amount.IsZero() {
@@ -176,6 +231,10 @@ func unsupportedResources(pod *corev1.Pod) []string {
 				}
 			}
 		}
+	}
+	add(ptr.Deref(pod.Spec.Resources, corev1.ResourceRequirements{}))
+	for c := range containers(pod) {
+		add(c.Resources)
 	}
 	slices.Sort(out)
 	return slices.Compact(out)

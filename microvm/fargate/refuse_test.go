@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
@@ -182,9 +183,44 @@ func TestRefusals(t *testing.T) {
 			pod("n", "nvidia.com/gpu=1 limits.nvidia.com/gpu=1"),
 			unsupported + "resources not supported: nvidia.com/gpu",
 		},
+		"huge pages of the whole pod": {
+			change(func(p *corev1.Pod) {
+				p.Spec.Resources = &corev1.ResourceRequirements{Limits: corev1.ResourceList{
+					"hugepages-2Mi": resource.MustParse("2Mi"), corev1.ResourceMemory: resource.MustParse("1Gi"),
+				}}
+			}),
+			unsupported + "resources not supported: hugepages-2Mi",
+		},
+		"mounts that reach the node": {
+			change(func(p *corev1.Pod) {
+				both := corev1.MountPropagationBidirectional
+				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPropagation: &both}}
+			}),
+			unsupported + "fields not supported: MountPropagation",
+		},
+		"mounts that stay": {
+			change(func(p *corev1.Pod) {
+				none := corev1.MountPropagationNone
+				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPropagation: &none}, {}}
+			}), "",
+		},
+		"sources of a projected volume": {change(func(p *corev1.Pod) {
+			trust := corev1.VolumeProjection{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{}}
+			certificate := corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{}}
+			token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}
+			projected := func(name string, sources ...corev1.VolumeProjection) corev1.Volume {
+				return volume(name, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}})
+			}
+			p.Spec.Volumes = []corev1.Volume{projected("a", token), projected("b", token, trust), projected("c", certificate)}
+		}), unsupported + "volumes not supported: b not supported because: microVMs cannot mount its source clusterTrustBundle, " +
+			"c not supported because: microVMs cannot mount its source podCertificate"},
 		"Windows": {
 			change(func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }),
 			unsupported + "fields not supported: OS windows",
+		},
+		"user namespaces": {
+			change(func(p *corev1.Pod) { p.Spec.HostUsers = new(bool) }),
+			unsupported + "fields not supported: HostUsers",
 		},
 		"more than the disk": {
 			pod("n", "ephemeral-storage=176Gi"),
@@ -219,6 +255,16 @@ func TestWhatAMicroVMCanDoIsAllowedUnderExact(t *testing.T) {
 		"Pod not supported on a microVM: volumes not supported: host is of an unsupported volume Type"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	ports := pod("n", "")
+	ports.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}, {ContainerPort: 81}}
+	if got := Refuse(&spec, ports, objects{}, able); got != (Refusal{}) {
+		t.Errorf("a port of the node: refused: %v", got)
+	}
+	ports.Spec.Containers[0].Ports[0].HostPort = 8080
+	if got, want := Refuse(&spec, ports, objects{}, able).Message,
+		"Pod not supported on a microVM: port contains HostPort other than ContainerPort"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	able.Volumes = append(able.Volumes, HostPath)
 	if got := Refuse(&spec, evil(), objects{}, able); got != (Refusal{}) {
 		t.Errorf("with directories of the guest: refused: %v", got)
@@ -244,11 +290,37 @@ func TestForbiddenSysctls(t *testing.T) {
 		p.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{
 			{Name: "kernel.shm_rmid_forced", Value: "1"}, {Name: name, Value: "1"},
 		}}
-		if got := ForbiddenSysctl(p); got != want {
+		if got := forbiddenSysctl(p); got != want {
 			t.Errorf("with %s: %q, want %q", name, got, want)
 		}
 	}
-	if got := ForbiddenSysctl(pod("n", "")); got != "" {
+	if got := forbiddenSysctl(pod("n", "")); got != "" {
 		t.Errorf("without any: %q", got)
+	}
+}
+
+// A kubelet rejects profiles of AppArmor where the kernel does not have it.
+func TestRejections(t *testing.T) {
+	profile := func(t corev1.AppArmorProfileType) *corev1.AppArmorProfile { return &corev1.AppArmorProfile{Type: t} }
+	for _, c := range []struct {
+		pod, container *corev1.AppArmorProfile
+		want           string
+	}{
+		{nil, nil, ""},
+		{profile(corev1.AppArmorProfileTypeUnconfined), profile(corev1.AppArmorProfileTypeUnconfined), ""},
+		{profile(corev1.AppArmorProfileTypeRuntimeDefault), nil, "AppArmor"},
+		{nil, profile(corev1.AppArmorProfileTypeLocalhost), "AppArmor"},
+	} {
+		p := pod("n", "")
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{AppArmorProfile: c.pod}
+		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AppArmorProfile: c.container}
+		if reason, message := Rejection(p); reason != c.want || (message == "") != (c.want == "") {
+			t.Errorf("%v, %v: %s: %s", c.pod, c.container, reason, message)
+		}
+		p.Spec.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "kernel.msgmax"}}
+		if reason, message := Rejection(p); reason != "SysctlForbidden" ||
+			message != `forbidden sysctl: "kernel.msgmax" not allowlisted` {
+			t.Errorf("%s: %s", reason, message)
+		}
 	}
 }

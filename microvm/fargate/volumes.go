@@ -87,9 +87,26 @@ func unsupportedVolumes(pod *corev1.Pod, storage Storage, able Abilities, restri
 			}
 		case restricted && !slices.Contains(onFargate, kind), !slices.Contains(able.Volumes, kind):
 			out = append(out, v.Name+" is of an unsupported volume Type")
+		case kind == Projected:
+			if source := unsupportedSource(v.Projected); source != "" {
+				out = append(out, v.Name+" not supported because: microVMs cannot mount its source "+source)
+			}
 		}
 	}
 	return out
+}
+
+// unsupportedSource returns the first source of a projected volume that microVMs cannot mount, "" if there is none.
+func unsupportedSource(v *corev1.ProjectedVolumeSource) string {
+	for _, s := range v.Sources {
+		switch {
+		case s.ClusterTrustBundle != nil:
+			return "clusterTrustBundle"
+		case s.PodCertificate != nil:
+			return "podCertificate"
+		}
+	}
+	return ""
 }
 
 // unsupportedClaim returns why the volume of a PersistentVolumeClaim cannot be mounted, "" if it can.

@@ -31,12 +31,16 @@ func (s badStatus) Error() string {
 	return fmt.Sprintf("HTTP probe failed with statuscode: %d", int(s))
 }
 
+// unperformed is the error of an action that could not be performed, which fails a hook but not a probe.
+type unperformed struct{ error }
+
 // act performs the action of a probe or hook. nil or a warning means success.
 func (r *run) act(ctx context.Context, a wire.Action) error {
 	switch {
+	case a.Invalid != "":
+		return unperformed{errors.New(a.Invalid)}
 	case a.Exec != nil:
-		_, err := r.execute(ctx, a.Exec)
-		return err
+		return r.execute(ctx, a.Exec)
 	case a.HTTP != nil:
 		return httpGet(ctx, *a.HTTP, r.c.pod.address())
 	case a.TCP != nil:
@@ -71,11 +75,11 @@ func httpGet(ctx context.Context, g wire.HTTPGet, address string) error {
 	}
 	ref, err := url.Parse(cmp.Or(g.Path, "/"))
 	if err != nil {
-		return fmt.Errorf("path %q: %w", g.Path, err)
+		ref = &url.URL{Path: g.Path} // as with a kubelet (pkg/probe/http, Kubernetes 1.36)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.ResolveReference(ref).String(), nil)
 	if err != nil {
-		return err
+		return unperformed{err}
 	}
 	setHeaders(req, g.Headers)
 	// A kubelet verifies neither certificates nor host names.

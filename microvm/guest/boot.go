@@ -26,7 +26,7 @@ func mountBasics() error {
 		mountDev(),
 		enter.MountFS("cgroup2", cgroupDir, "cgroup2", enter.DataOnly, ""),
 		enter.MountFS("tmpfs", enter.PodDir, "tmpfs", enter.NoDevices, "mode=0755"),
-		enableControllers(),
+		enableControllers(cgroupDir),
 	)
 }
 
@@ -37,10 +37,9 @@ func mountDev() error {
 	)
 }
 
-// enableControllers enables the cgroup controllers that limit containers.
-func enableControllers() error {
-	if err := os.WriteFile(filepath.Join(cgroupDir, "cgroup.subtree_control"), []byte("+cpu +memory +pids"),
-		0); err != nil {
+// enableControllers enables the cgroup controllers that limit the groups in dir.
+func enableControllers(dir string) error {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+cpu +memory +pids"), 0); err != nil {
 		return fmt.Errorf("enable the cgroup controllers cpu, memory and pids (the kernel must provide them): %w", err)
 	}
 	return nil

@@ -3,8 +3,10 @@ package guest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,44 +15,79 @@ import (
 
 const cpuPeriod = 100_000 // microseconds, the kernel's default
 
-// makeCgroup makes the run's own cgroup with the container's limits.
-func (r *run) makeCgroup() error {
-	name := fmt.Sprintf("%s.%d", r.c.spec.Name, r.attempt)
-	dir := filepath.Join(cgroupDir, name)
-	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-		return fmt.Errorf("make a cgroup: %w", err)
+// groupOf returns the name of the group of all containers; "" if the pod has no limits of its own.
+func groupOf(p *pod) string {
+	if p.spec.Limits == (wire.Limits{}) {
+		return ""
 	}
-	r.cgroup, r.version1 = dir, r.c.pod.host.groups(name)
-	for _, dir := range r.version1 {
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
-			return fmt.Errorf("make a cgroup: %w", err)
-		}
+	return "containers"
+}
+
+// makePodCgroup makes the group of all containers with the pod's limits.
+func makePodCgroup(p *pod) error {
+	if groupOf(p) == "" {
+		return nil
+	}
+	dir, version1, err := p.host.makeGroups(groupOf(p))
+	if err != nil {
+		return err
+	}
+	if len(version1) > 0 {
+		return limitVersion1(version1, p.spec.Limits)
+	}
+	return errors.Join(enableControllers(dir), setGroup(dir, limitValues(p.spec.Limits)))
+}
+
+// makeCgroup makes the run's own cgroup with the container's limits.
+func (r *run) makeCgroup() (err error) {
+	name := filepath.Join(groupOf(r.c.pod), fmt.Sprintf("%s.%d", r.c.spec.Name, r.attempt))
+	if r.cgroup, r.version1, err = r.c.pod.host.makeGroups(name); err != nil {
+		return err
 	}
 	return r.limit(r.c.current().Limits)
+}
+
+// makeGroups makes a group, also in the version 1 hierarchies. It returns its directories.
+func (h *hostKernel) makeGroups(name string) (dir string, version1 map[string]string, err error) {
+	dir, version1 = filepath.Join(cgroupDir, name), h.groups(name)
+	for _, dir := range slices.Concat([]string{dir}, slices.Collect(maps.Values(version1))) {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+			return "", nil, fmt.Errorf("make a cgroup: %w", err)
+		}
+	}
+	return dir, version1, nil
 }
 
 // limit sets the limits of the run's cgroup.
 func (r *run) limit(l wire.Limits) error {
 	if len(r.version1) > 0 {
-		return r.limitVersion1(l)
+		shares := map[string]string{"cpu.shares": strconv.FormatInt(cpuShares(l.CPUShareMilli), 10)}
+		return errors.Join(setGroup(r.version1["cpu"], shares), limitVersion1(r.version1, l))
 	}
+	values := limitValues(l)
 	// A container that requests no CPU gets the minimum weight, as with a kubelet. The kernel's default weight
 	// corresponds to 2.6 CPUs.
-	values := map[string]string{
-		"cpu.weight": strconv.FormatInt(cpuWeight(l.CPUShareMilli), 10), "cpu.max": fmt.Sprintf("max %d", cpuPeriod),
-		"memory.max": "max", "memory.oom.group": "0",
-	}
+	values["cpu.weight"] = strconv.FormatInt(cpuWeight(l.CPUShareMilli), 10)
+	values["memory.oom.group"] = "0"
 	if l.MemoryBytes > 0 {
-		values["memory.max"] = strconv.FormatInt(l.MemoryBytes, 10)
 		values["memory.oom.group"] = "1" // a container that has lost a process is useless
 	}
 	if r.c.pod.host == nil {
 		values["pids.max"] = strconv.FormatUint(mostProcesses(), 10)
 	}
+	return setGroup(r.cgroup, values)
+}
+
+// limitValues are the files of a group that limit its memory and CPU, and their contents.
+func limitValues(l wire.Limits) map[string]string {
+	values := map[string]string{"cpu.max": fmt.Sprintf("max %d", cpuPeriod), "memory.max": "max"}
+	if l.MemoryBytes > 0 {
+		values["memory.max"] = strconv.FormatInt(l.MemoryBytes, 10)
+	}
 	if l.CPUMilli > 0 {
 		values["cpu.max"] = fmt.Sprintf("%d %d", cpuQuota(l.CPUMilli), cpuPeriod)
 	}
-	return setGroup(r.cgroup, values)
+	return values
 }
 
 // mostProcesses is the limit on a container's processes and threads: the kernel's limit for a user, half of what its

@@ -26,9 +26,9 @@ func (h *hostKernel) groups(name string) map[string]string {
 	return out
 }
 
-// limitVersion1 sets the limits of the run's version 1 groups.
-func (r *run) limitVersion1(l wire.Limits) error {
-	cpu := map[string]string{"cpu.shares": strconv.FormatInt(cpuShares(l.CPUShareMilli), 10), "cpu.cfs_quota_us": "-1"}
+// limitVersion1 limits the memory and CPU of a group, given by its version 1 directories.
+func limitVersion1(groups map[string]string, l wire.Limits) error {
+	cpu := map[string]string{"cpu.cfs_quota_us": "-1"}
 	memory := map[string]string{"memory.limit_in_bytes": "-1"}
 	if l.CPUMilli > 0 {
 		cpu["cpu.cfs_quota_us"] = strconv.FormatInt(cpuQuota(l.CPUMilli), 10)
@@ -36,7 +36,7 @@ func (r *run) limitVersion1(l wire.Limits) error {
 	if l.MemoryBytes > 0 {
 		memory["memory.limit_in_bytes"] = strconv.FormatInt(l.MemoryBytes, 10)
 	}
-	return errors.Join(setGroup(r.version1["cpu"], cpu), setGroup(r.version1["memory"], memory))
+	return errors.Join(setGroup(groups["cpu"], cpu), setGroup(groups["memory"], memory))
 }
 
 // join moves a process into groups.

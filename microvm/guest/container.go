@@ -12,13 +12,20 @@ import (
 type container struct {
 	pod   *pod
 	index int
-	spec  wire.Container
-	done  chan struct{} // of a sidecar or an ephemeral one: closed when it is no longer supervised
+	spec  wire.Container // as at the pod's start: later runs may differ in what does not depend on the pod alone
+	done  chan struct{}  // of a sidecar or an ephemeral one: closed when it is no longer supervised
+	runs  int            // before the next one
+	// completed is set if it has ended for good in an earlier VM.
+	completed bool
+	over      <-chan struct{} // closed: it is ended and supervised again; nil: that never happens
 
 	// Guarded by pod.mu.
 	status wire.ContainerStatus
 	limits wire.Limits // of the current and later runs; spec has the first ones
-	run    *run        // the current one; nil between runs
+	// next is what later runs are like, with marks for values from files, and active the current one.
+	next, active wire.Container
+	supplied     chan struct{} // closed and replaced when next changes
+	run          *run          // the current one; nil between runs
 }
 
 func newContainer(p *pod, index int, spec wire.Container) *container {
@@ -26,33 +33,34 @@ func newContainer(p *pod, index int, spec wire.Container) *container {
 	if p.spec.Containers[0].Kind != wire.KindRegular && spec.Kind != wire.KindEphemeral { // init containers come first
 		status.Reason = "PodInitializing"
 	}
-	if spec.Earlier != nil {
+	c := &container{
+		pod: p, index: index, spec: spec, limits: spec.Limits, next: spec, active: spec, supplied: make(chan struct{}),
+	}
+	if e := spec.Earlier; e != nil {
 		reason := status.Reason
-		if status = spec.Earlier.Status(spec.Name); status.State == wire.Waiting {
+		if status = e.Status(spec.Name); status.State == wire.Waiting {
 			status.Reason = reason
 		}
+		c.runs, c.completed = e.Runs, e.Over
 	}
-	return &container{pod: p, index: index, spec: spec, status: status, limits: spec.Limits}
+	c.status = status
+	c.status.User, c.status.Held = &spec.User, spec.Held != nil
+	return c
 }
 
-// supervise runs the container repeatedly, as policy requires. It reports whether the last run succeeded.
-func (c *container) supervise(policy wire.RestartPolicy) bool {
-	ends := 0 // consecutive; a long run resets them
-	attempt := 0
-	if e := c.spec.Earlier; e != nil {
-		if e.Over {
-			return true
-		}
-		attempt = e.Runs
+// supervise runs the container repeatedly, as its restart rules and policy require. It reports whether the last run
+// succeeded.
+func (c *container) supervise() bool {
+	if c.completed {
+		return c.status.Exit != nil && c.status.Exit.Code == 0
 	}
-	for ; ; attempt++ {
-		if c.stopped() {
-			return false
-		}
+	ends := 0 // consecutive; a long run resets them
+	for !c.stopped() && c.awaitConfig() {
 		began := time.Now()
-		exit, resized := c.once(attempt)
-		ok := exit.Code == 0
-		again := !c.stopped() && (resized || policy == wire.RestartAlways || policy == wire.RestartOnFailure && !ok)
+		r, exit := c.once(c.runs)
+		c.runs++
+		resized := r.resized.Load()
+		again := c.conclude(&exit, r.unhealthy.Load()) || resized && !c.stopped()
 		if resized || time.Since(began) > c.pod.spec.Backoff.Reset {
 			ends = 0
 		}
@@ -60,19 +68,16 @@ func (c *container) supervise(policy wire.RestartPolicy) bool {
 		pause := backoff(c.pod.spec.Backoff, ends)
 		c.ended(exit, again, pause)
 		if !again {
-			return ok
+			return exit.Code == 0
 		}
 		select {
 		case <-time.After(pause):
+		case <-c.over:
 		case <-c.pod.stopping:
-			c.pod.update(func() {
-				if s := &c.status; s.Exit == nil { // it waits for its next run: show how the last one ended
-					s.State, s.Exit, s.LastExit, s.Reason, s.Message = wire.Terminated, s.LastExit, nil, "", ""
-				}
-			})
-			return false
+			c.pod.update(c.settle)
 		}
 	}
+	return false
 }
 
 // backoff returns the pause before a container is restarted after the given number of consecutive ends. As with a
@@ -84,14 +89,8 @@ func backoff(b wire.Backoff, ends int) time.Duration {
 	return time.Duration(min(float64(b.Max), float64(b.Initial)*math.Exp2(float64(ends-2))))
 }
 
-func (c *container) stopped() bool {
-	select {
-	case <-c.pod.stopping:
-		return true
-	default:
-		return false
-	}
-}
+// stopped reports whether the container must not run any more, or not before all others have ended, too.
+func (c *container) stopped() bool { return closed(c.pod.stopping) || closed(c.over) }
 
 // ended records how a run ended and what comes next.
 func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
@@ -114,12 +113,19 @@ func (c *container) ended(exit wire.Exit, again bool, pause time.Duration) {
 			})
 			return
 		}
+		if byItself, _ := c.restarts(exit.Code); !byItself {
+			// As it ended because of a probe or a resize. The API server refuses that it is terminated and runs again
+			// (ValidateContainerStateTransition in pkg/apis/core/validation, Kubernetes 1.36).
+			s.State, s.Exit, s.LastExit, s.Started = wire.Waiting, nil, &exit, time.Time{}
+			s.Reason, s.Message = "ContainerCreating", ""
+			return
+		}
 		s.State, s.Exit = wire.Terminated, &exit
 	})
 }
 
 // awaitStartup waits until a sidecar has started for the first time; only then may later init containers run. It
-// returns false if the pod stops first.
+// returns false if the sidecar must end first.
 func (c *container) awaitStartup() bool {
 	for {
 		c.pod.mu.Lock()
@@ -130,6 +136,8 @@ func (c *container) awaitStartup() bool {
 		}
 		select {
 		case <-changed:
+		case <-c.over:
+			return false
 		case <-c.pod.stopping:
 			return false
 		}
@@ -167,11 +175,33 @@ func (p *pod) resize(q wire.Resize) error {
 	return c.resize(q)
 }
 
-// current returns the container's spec with its current limits.
+// supply replaces what later runs of a container of the pod are like. Its limits stay.
+func (p *pod) supply(a wire.Add) error {
+	c, err := p.container(a.Container.Name)
+	if err != nil {
+		return err
+	}
+	if a.Container.Kind != c.spec.Kind {
+		return fmt.Errorf("container %s is of kind %s, not %s", c.spec.Name, c.spec.Kind, a.Container.Kind)
+	}
+	p.adding.Lock()
+	defer p.adding.Unlock()
+	if err := p.mountFor(a); err != nil {
+		return err
+	}
+	p.update(func() {
+		c.next, c.status.Held = a.Container, a.Container.Held != nil
+		close(c.supplied)
+		c.supplied = make(chan struct{})
+	})
+	return nil
+}
+
+// current returns what the current run is like, with its current limits.
 func (c *container) current() wire.Container {
-	spec := c.spec
 	c.pod.mu.Lock()
 	defer c.pod.mu.Unlock()
+	spec := c.active
 	spec.Limits = c.limits
 	return spec
 }
@@ -187,11 +217,11 @@ func (c *container) running() (*run, error) {
 }
 
 // kill ends the current run, if there is one, and returns when it has ended.
-func (c *container) kill(grace time.Duration, why string) {
+func (c *container) kill(grace time.Duration) {
 	c.pod.mu.Lock()
 	r := c.run
 	c.pod.mu.Unlock()
 	if r != nil {
-		r.end(grace, why)
+		r.end(grace, "Stopping container "+c.spec.Name)
 	}
 }

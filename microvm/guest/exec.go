@@ -130,28 +130,29 @@ const (
 	outputLimit    = time.Second // for output that a process which the command left behind might still write
 )
 
-// execute runs the command of a probe or hook in the container, and returns the beginning of its output.
-func (r *run) execute(ctx context.Context, args []string) (string, error) {
+// execute runs the command of a probe or hook in the container. An error has the beginning of its output; it is
+// unperformed if the command cannot be started.
+func (r *run) execute(ctx context.Context, args []string) error {
 	var out limitedBuffer
 	io, err := newStdio(false, false, nil, func(_ byte, from io.Reader) { _, _ = io.Copy(&out, from) })
 	if err != nil {
-		return "", err
+		return err
 	}
 	pid, ended, err := r.join(args, io, false)
 	if err != nil {
 		io.drain()
-		return "", err
+		return unperformed{err}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = unix.Kill(pid, unix.SIGKILL) })
 	status := <-ended
 	if !stop() {
-		return "", fmt.Errorf("command timed out: %q", args)
+		return fmt.Errorf("command timed out: %q", args)
 	}
 	io.drainFor(ctx, outputLimit)
 	if code := exitCode(status); code != 0 {
-		return out.String(), fmt.Errorf("command %q exited with %d: %s", args, code, out.String())
+		return fmt.Errorf("command %q exited with %d: %s", args, code, out.String())
 	}
-	return out.String(), nil
+	return nil
 }
 
 // limitedBuffer keeps the first maxProbeOutput bytes that are written.

@@ -125,7 +125,7 @@ func (h *hostKernel) mountCgroups() error {
 		return fmt.Errorf("make the agent's cgroup: %w", err)
 	}
 	if len(h.Controllers) == 0 {
-		return enableControllers()
+		return enableControllers(cgroupDir)
 	}
 	for _, controllers := range h.Controllers {
 		at := filepath.Join(version1Base, controllers)

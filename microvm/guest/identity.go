@@ -25,10 +25,7 @@ func (p *pod) becomeUnique() error {
 	} else if err := p.host.allows(spec); err != nil {
 		return err
 	}
-	name := spec.Hostname
-	if spec.Network.FQDN && spec.Network.Domain != "" {
-		name += "." + spec.Network.Domain
-	}
+	name := spec.KernelHostname()
 	if err := unix.Sethostname([]byte(name)); err != nil {
 		return fmt.Errorf("set the host name %q: %w", name, err)
 	}

@@ -184,7 +184,7 @@ func writeEtc(spec wire.Pod) error {
 		fmt.Fprintf(&hosts, "%s\t%s\n", alias.IP, strings.Join(alias.Names, "\t"))
 	}
 	for name, content := range map[string]string{
-		"resolv.conf": resolv.String(), "hosts": hosts.String(), "hostname": spec.Hostname + "\n",
+		"resolv.conf": resolv.String(), "hosts": hosts.String(), "hostname": spec.KernelHostname() + "\n",
 		"machine-id": spec.MachineID + "\n",
 	} {
 		if err := os.WriteFile(filepath.Join(enter.PodDir, name), []byte(content), 0o644); err != nil {

@@ -1,7 +1,9 @@
 package guest
 
 import (
+	"bytes"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -60,11 +62,17 @@ func (b *broadcast) remove(s *wire.Stream) {
 	delete(b.streams, s)
 }
 
-// maxTerminationLog is how much of a log becomes a termination message, in bytes, as in a kubelet.
-const maxTerminationLog = 2048
+// How much of the end of a log becomes a termination message, as in a kubelet: so many bytes, and no more lines than
+// this (pkg/kubelet/container/runtime.go, Kubernetes 1.36).
+const (
+	maxTerminationLog      = 2048
+	maxTerminationLogLines = 80
+)
 
-func (b *broadcast) lastBytes() []byte {
+// end returns the end of the log for a termination message.
+func (b *broadcast) end() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tail
+	lines := slices.Collect(bytes.Lines(b.tail))
+	return bytes.Join(lines[max(0, len(lines)-maxTerminationLogLines):], nil)
 }

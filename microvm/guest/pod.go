@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,8 +32,16 @@ type pod struct {
 	forced   bool          // stop without a grace period
 	done     chan struct{} // closed: nothing runs
 
+	// over is closed when the init and regular containers of a round must end, to run again in the next one. Replacing
+	// and closing it are guarded by mu.
+	over   chan struct{}
+	rounds int       // consecutive short ones that have ended like that
+	began  time.Time // when the round began
+
 	filesMu sync.Mutex // one update of a volume at a time
 	adding  sync.Mutex // one container at a time
+	// late are the disks that were mounted since the pod was prepared, by serial; guarded by adding.
+	late map[string]bool
 
 	mu         sync.Mutex
 	containers []*container
@@ -44,7 +53,8 @@ type pod struct {
 func newPod(spec wire.Pod, processes *processes, host *hostKernel) *pod {
 	p := &pod{
 		spec: spec, processes: processes, host: host, logs: newLogs(), stopping: make(chan struct{}),
-		prepared: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}),
+		prepared: make(chan struct{}), done: make(chan struct{}), changed: make(chan struct{}), over: make(chan struct{}),
+		late: map[string]bool{},
 	}
 	for i, c := range spec.Containers {
 		p.containers = append(p.containers, newContainer(p, i, c))
@@ -60,17 +70,30 @@ func (p *pod) run() {
 		p.update(func() { p.status.Failure = err.Error() })
 	} else {
 		close(p.prepared)
-		if p.runInits() {
-			p.update(func() { p.status.Initialized = true })
-			p.runRegulars()
+		p.runRound()
+		for p.nextRound() {
+			p.runRound()
 		}
 	}
 	p.endOthers()
 	p.update(func() { p.status.Done = true })
 }
 
+// runRound runs the init containers and then the regular ones, until none will be restarted or all must be.
+func (p *pod) runRound() {
+	p.began = time.Now()
+	p.update(func() { p.each(func(c *container) { c.over = p.over }) })
+	if p.runInits() {
+		p.update(func() { p.status.Initialized = true })
+		p.runRegulars()
+	}
+}
+
 func (p *pod) prepare() error {
 	if err := p.becomeUnique(); err != nil {
+		return err
+	}
+	if err := makePodCgroup(p); err != nil {
 		return err
 	}
 	if err := p.mountDisks(); err != nil {
@@ -123,18 +146,14 @@ func (p *pod) runInits() bool {
 	for _, c := range p.all() {
 		switch c.spec.Kind {
 		case wire.KindInit:
-			policy := wire.RestartOnFailure
-			if p.spec.RestartPolicy == wire.RestartNever {
-				policy = wire.RestartNever
-			}
-			if !c.supervise(policy) {
+			if !c.supervise() {
 				return false
 			}
 		case wire.KindSidecar:
 			c.done = make(chan struct{})
 			go func() {
 				defer close(c.done)
-				c.supervise(wire.RestartAlways)
+				c.supervise()
 			}()
 			if !c.awaitStartup() {
 				return false
@@ -149,7 +168,7 @@ func (p *pod) runRegulars() {
 	var all sync.WaitGroup
 	for _, c := range p.all() {
 		if c.spec.Kind == wire.KindRegular {
-			all.Go(func() { c.supervise(p.spec.RestartPolicy) })
+			all.Go(func() { c.supervise() })
 		}
 	}
 	all.Wait()
@@ -157,13 +176,11 @@ func (p *pod) runRegulars() {
 
 // add adds an ephemeral container and runs it once.
 func (p *pod) add(a wire.Add) error {
-	select {
-	case <-p.prepared:
-	case <-p.done:
-		return errors.New("the pod has ended")
-	}
 	p.adding.Lock()
 	defer p.adding.Unlock()
+	if err := p.mountFor(a); err != nil {
+		return err
+	}
 	had := p.all()
 	if a.Index < len(had) && had[a.Index].spec.Name == a.Container.Name {
 		return nil
@@ -171,18 +188,38 @@ func (p *pod) add(a wire.Add) error {
 	if a.Index != len(had) || a.Container.Kind != wire.KindEphemeral {
 		return fmt.Errorf("container %s cannot be number %d of a pod that has %d", a.Container.Name, a.Index, len(had))
 	}
-	if a.Device != "" {
-		if err := p.mountLate(a.Device, a.Container.Disk); err != nil {
-			return err
-		}
-	}
 	c := newContainer(p, a.Index, a.Container)
 	c.done = make(chan struct{})
 	p.update(func() { p.containers = append(slices.Clone(had), c) })
 	go func() {
 		defer close(c.done)
-		c.supervise(wire.RestartNever)
+		c.supervise()
 	}()
+	return nil
+}
+
+// mountFor waits until the pod is prepared, and mounts those disks of a container and its image volumes that the guest
+// has not had since its start. p.adding is held.
+func (p *pod) mountFor(a wire.Add) error {
+	select {
+	case <-p.prepared:
+	case <-p.done:
+		return errors.New("the pod has ended")
+	}
+	late := map[string]string{}
+	maps.Copy(late, a.Volumes)
+	if a.Device != "" {
+		late[a.Container.Disk] = a.Device
+	}
+	for serial, device := range late {
+		if p.late[serial] {
+			continue
+		}
+		if err := p.mountLate(device, serial); err != nil {
+			return err
+		}
+		p.late[serial] = true
+	}
 	return nil
 }
 
@@ -198,7 +235,7 @@ func (p *pod) endOthers() {
 	p.beginStop(p.spec.GracePeriod)
 	for _, c := range slices.Backward(p.all()) {
 		if c.done != nil {
-			c.kill(p.grace(), "Stopping container "+c.spec.Name)
+			c.kill(p.grace())
 			<-c.done
 		}
 	}
@@ -231,7 +268,7 @@ func (p *pod) stop(grace time.Duration) {
 	}
 	for _, c := range p.all() {
 		if c.spec.Kind != wire.KindSidecar {
-			go c.kill(p.grace(), "Stopping container "+c.spec.Name)
+			go c.kill(p.grace())
 		}
 	}
 	<-p.done

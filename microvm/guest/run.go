@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 // run is one run of a container.
 type run struct {
 	c       *container
+	spec    wire.Container // as of its start
 	attempt int
 	pid     int
 	cgroup  string
@@ -35,16 +37,16 @@ type run struct {
 	cancel context.CancelFunc
 	exited chan struct{}
 	ending sync.Once
-	// resized is set if the run is ended to apply new limits.
-	resized atomic.Bool
+	// resized is set if the run is ended to apply new limits, unhealthy if because of a failed probe.
+	resized, unhealthy atomic.Bool
 }
 
 // minGrace is the time that a process still gets if its preStop hook has used up the grace period, as with a kubelet.
 const minGrace = 2 * time.Second
 
-// once runs the container until it ends. It reports whether the run was ended to apply new limits.
-func (c *container) once(attempt int) (exit wire.Exit, resized bool) {
-	r := &run{c: c, attempt: attempt, exited: make(chan struct{})}
+// once runs the container until it ends. It returns the run and how it ended.
+func (c *container) once(attempt int) (r *run, exit wire.Exit) {
+	r = &run{c: c, spec: c.current(), attempt: attempt, exited: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	defer r.cancel()
 	defer close(r.exited)
@@ -56,9 +58,9 @@ func (c *container) once(attempt int) (exit wire.Exit, resized bool) {
 			c.status.Restarts = attempt
 			c.pod.event(wire.Event{Container: c.spec.Name, Warning: true, Reason: "Failed", Message: "Error: " + err.Error()})
 		})
-		return wire.Exit{
+		return r, wire.Exit{
 			Code: 128, Reason: "StartError", Message: err.Error(), Started: time.Unix(0, 0), Finished: r.began,
-		}, false
+		}
 	}
 	c.pod.update(func() {
 		s := &c.status
@@ -67,15 +69,18 @@ func (c *container) once(attempt int) (exit wire.Exit, resized bool) {
 		c.run = r
 		c.pod.event(wire.Event{Container: c.spec.Name, Reason: "Started", Message: "Container started"})
 	})
-	if c.stopped() { // the pod was stopped before c.run was set
-		go r.end(c.pod.grace(), "Stopping container "+c.spec.Name)
+	switch why := "Stopping container " + c.spec.Name; { // it must end since before c.run was set
+	case closed(c.pod.stopping):
+		go r.end(c.pod.grace(), why)
+	case closed(c.over):
+		go r.end(0, why)
 	}
 	go r.lead()
 	status := <-ended
 	r.cancel()
 	r.killAll() // ends what the first process has left behind
 	r.io.drain()
-	return r.exit(status), r.resized.Load()
+	return r, r.exit(status)
 }
 
 func previous(s *wire.ContainerStatus) *wire.Exit {
@@ -88,10 +93,10 @@ func previous(s *wire.ContainerStatus) *wire.Exit {
 // start makes the container and its process. The pod's owner can act on its errors.
 func (r *run) start() (<-chan unix.WaitStatus, error) {
 	c := r.c
-	if len(c.spec.Args) == 0 {
+	if len(r.spec.Args) == 0 {
 		return nil, errors.New("no command specified: neither the image nor the pod gives one")
 	}
-	if err := c.pod.host.allowsContainer(c.spec); err != nil {
+	if err := c.pod.host.allowsContainer(r.spec); err != nil {
 		return nil, err
 	}
 	if err := r.makeCgroup(); err != nil {
@@ -101,7 +106,7 @@ func (r *run) start() (<-chan unix.WaitStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.io, err = newStdio(c.spec.TTY, c.spec.Stdin, nil, r.consume); err != nil {
+	if r.io, err = newStdio(r.spec.TTY, r.spec.Stdin, nil, r.consume); err != nil {
 		return nil, err
 	}
 	o := enterOptions{cgroup: r.cgroup, version1: r.version1, flags: unix.CLONE_NEWNS, pidsOf: c.pod.holder}
@@ -164,16 +169,25 @@ func (r *run) entry() (enter.Entry, error) {
 		e.Mounts = append(e.Mounts, enter.Mount{Source: r.terminationFile(), Target: spec.TerminationMessagePath})
 	}
 	for _, m := range spec.Mounts {
-		source, isImage, err := r.c.pod.volumeDir(m.Volume)
-		if err != nil {
-			return e, err
+		source, isImage := filepath.Join(enter.DisksDir, m.Disk), true
+		if m.Disk == "" { // of no image, or of a host of an older release
+			var err error
+			if source, isImage, err = r.c.pod.volumeDir(m.Volume); err != nil {
+				return e, err
+			}
 		}
 		e.Mounts = append(e.Mounts, enter.Mount{
-			Source: source, SubPath: m.SubPath, Target: m.Path, ReadOnly: m.ReadOnly, NoPrograms: isImage,
+			Source: source, SubPath: m.SubPath, Target: m.Path, ReadOnly: m.ReadOnly, Recursive: m.Recursive,
+			NoPrograms: isImage,
 		})
 	}
+	// As with container runtimes, a directory is mounted before what is below it.
+	slices.SortStableFunc(e.Mounts, func(a, b enter.Mount) int { return cmp.Compare(depth(a), depth(b)) })
 	return e, nil
 }
+
+// depth returns the number of directories on the way to a mount.
+func depth(m enter.Mount) int { return strings.Count(filepath.Clean(m.Target), "/") }
 
 // end runs the preStop hook, sends the stop signal and, when the grace period is over, kills the container. It returns
 // when the process has ended.
@@ -182,9 +196,9 @@ func (r *run) end(grace time.Duration, why string) {
 		c := r.c
 		c.pod.update(func() { c.pod.event(wire.Event{Container: c.spec.Name, Reason: "Killing", Message: why}) })
 		deadline := time.Now().Add(grace)
-		if c.spec.PreStop != nil && grace > 0 {
+		if r.spec.PreStop != nil && grace > 0 {
 			ctx, cancel := context.WithDeadline(r.ctx, deadline)
-			if err := r.hook(ctx, *c.spec.PreStop); err != nil && r.ctx.Err() == nil {
+			if err := r.hook(ctx, *r.spec.PreStop); err != nil && r.ctx.Err() == nil {
 				r.warn("FailedPreStopHook", "PreStopHook failed: "+err.Error())
 			}
 			cancel()
@@ -203,8 +217,8 @@ func (r *run) end(grace time.Duration, why string) {
 }
 
 func (r *run) stopSignal() unix.Signal {
-	if r.c.spec.StopSignal != 0 {
-		return unix.Signal(r.c.spec.StopSignal)
+	if r.spec.StopSignal != 0 {
+		return unix.Signal(r.spec.StopSignal)
 	}
 	return unix.SIGTERM
 }
@@ -227,20 +241,28 @@ func (r *run) exit(status unix.WaitStatus) wire.Exit {
 
 const maxTerminationMessage = 4096 // bytes, as kubelet's
 
+// terminationMessage returns the end of the run's file or, as the container demands, of its log.
 func (r *run) terminationMessage(failed bool) string {
-	if r.c.spec.TerminationMessagePath == "" {
+	if r.spec.TerminationMessagePath == "" {
 		return ""
 	}
-	f, err := os.Open(r.terminationFile())
-	if err != nil {
-		return ""
-	}
-	defer func() { _ = f.Close() }()
-	b, _ := io.ReadAll(io.LimitReader(f, maxTerminationMessage))
-	if len(b) == 0 && failed && r.c.spec.FallbackToLogs {
-		b = r.output.lastBytes()
+	b := endOf(r.terminationFile(), maxTerminationMessage)
+	if len(b) == 0 && failed && r.spec.FallbackToLogs {
+		b = r.output.end()
 	}
 	return strings.ToValidUTF8(string(b), "\uFFFD")
+}
+
+// endOf returns at most n bytes of the end of a file; none if it cannot be read.
+func endOf(path string, n int64) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	size, _ := f.Seek(0, io.SeekEnd)
+	b, _ := io.ReadAll(io.NewSectionReader(f, max(0, size-n), n))
+	return b
 }
 
 // cleanUp removes what belonged to the run alone. The logs stay.

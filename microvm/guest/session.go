@@ -110,6 +110,8 @@ func (a *session) handle(s *wire.Stream, kind string, request json.RawMessage) (
 		return with(request, p.updateFiles)
 	case wire.KindAdd:
 		return with(request, p.add)
+	case wire.KindSupply:
+		return with(request, p.supply)
 	case wire.KindResize:
 		return with(request, p.resize)
 	case wire.KindStop:

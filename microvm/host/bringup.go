@@ -2,7 +2,6 @@ package host
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
@@ -24,10 +24,11 @@ import (
 // why the pod is not running yet. The steps:
 //
 //  1. Wait until the pod is bound, if its objects are read as its Node.
-//  2. Pull the images.
+//  2. Try to pull the images.
 //  3. Wait until the pod is bound, if it has tokens: they name the Node of a bound pod.
 //  4. Translate the pod for the guest, with the contents of its ConfigMaps and Secrets.
-//  5. Boot the guest, which follow watches from then on.
+//  5. Boot the guest once a container can run, which follow and followChanges watch from then on. The guest holds back
+//     containers whose image or configuration is missing; supply gives it those later (ADR 58).
 func (m *microVM) bringUp() {
 	m.mu.Lock()
 	defer close(m.up)
@@ -41,41 +42,78 @@ func (m *microVM) bringUp() {
 		return
 	}
 	m.h.objects.register(pod)
-	images, ok := m.pull(pod)
-	if !ok || hasTokens(pod) && !m.awaitBinding() {
+	if !m.pull(pod) || hasTokens(pod) && !m.awaitBinding() {
 		return
 	}
 	for m.ctx.Err() == nil {
 		pod = m.feasible(cmp.Or(m.current(), pod))
-		spec, err := podspec.Spec(m.ctx, pod, m.specOptions(pod, images))
-		if err != nil {
-			m.reportError(pod, err)
-			if !pause(m.ctx, m.h.o.Pauses.Config) {
+		spec, images, err := m.translate(pod)
+		switch {
+		case m.ctx.Err() != nil:
+		case err != nil:
+			if m.setWaiting("", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}) {
+				m.h.event(pod, "", corev1.EventTypeWarning, "FailedMount", "MountVolume.SetUp failed: "+err.Error())
+			}
+		case canBegin(spec):
+			if err = m.boot(pod, spec, images); err == nil {
 				return
 			}
+			if m.setWaiting("", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}) {
+				m.h.event(pod, "", corev1.EventTypeWarning, "FailedCreatePodSandBox",
+					"Failed to create the microVM: "+err.Error())
+			}
+			pause(m.ctx, m.h.o.Pauses.FirstPull)
 			continue
 		}
-		if m.h.o.Resolve != nil {
-			m.h.o.Resolve(pod, &spec.Network)
-		}
-		vm, err := m.run(pod, spec, images)
-		if err == nil {
-			if able, _ := m.h.driver.Probe(m.ctx); able.SharesKernel {
-				m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary",
-					"The pod runs in namespaces and not in a virtual machine: it shares the kernel of host "+m.h.o.Name)
-			}
-			m.routeLogs(vm)
-			m.h.work.Go(func() { m.follow(vm) })
-			m.h.work.Go(func() { m.followChanges(vm) })
-			return
-		}
-		if m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}) {
-			m.h.event(pod, "", corev1.EventTypeWarning, "FailedCreatePodSandBox", "Failed to create the microVM: "+err.Error())
-		}
-		if !pause(m.ctx, m.h.o.Pauses.FirstPull) {
-			return
+		_ = clock.SleepOr(m.ctx, clock.Real{}, m.h.o.Pauses.Config, m.poked)
+	}
+}
+
+// canBegin reports whether a container of a pod can run: its first one or, without init containers, any.
+func canBegin(pod wire.Pod) bool {
+	if first := pod.Containers[0]; first.Kind != wire.KindRegular {
+		return first.Held == nil
+	}
+	return slices.ContainsFunc(pod.Containers, func(c wire.Container) bool { return c.Held == nil })
+}
+
+// boot boots the guest and begins to follow it.
+func (m *microVM) boot(pod *corev1.Pod, spec wire.Pod, images map[string]*image.Image) error {
+	if err := spec.CheckHostname(); err != nil {
+		return err
+	}
+	vm, err := m.run(pod, spec, images)
+	if err != nil {
+		return err
+	}
+	if able, _ := m.h.driver.Probe(m.ctx); able.SharesKernel {
+		m.h.event(pod, "", corev1.EventTypeWarning, "NoSecurityBoundary",
+			"The pod runs in namespaces and not in a virtual machine: it shares the kernel of host "+m.h.o.Name)
+	}
+	m.routeLogs(vm)
+	m.h.work.Go(func() { m.follow(vm) })
+	m.h.work.Go(func() { m.followChanges(vm) })
+	return nil
+}
+
+// translate translates the pod for its guest with the images that it has, which it returns. It reports what holds its
+// containers back. An error is one of the pod's volumes.
+func (m *microVM) translate(pod *corev1.Pod) (spec wire.Pod, images map[string]*image.Image, err error) {
+	m.mu.Lock()
+	images = maps.Clone(m.images)
+	m.mu.Unlock()
+	if spec, err = podspec.Spec(m.ctx, pod, m.specOptions(pod, images)); err != nil {
+		return spec, nil, err
+	}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		if !hasAll(images, pod, userOf(pod, c.Name)) {
+			c.Held = unpulled(m, c.Name)
+		} else if m.ctx.Err() == nil {
+			setHeld(m, pod, c.Name, c.Held)
 		}
 	}
+	return spec, images, nil
 }
 
 // bindingPause is the interval at which awaitBinding checks for the binding.
@@ -118,14 +156,8 @@ func (m *microVM) current() *corev1.Pod {
 }
 
 // containers iterates over the pod's init and regular containers.
-func containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
-	return func(yield func(*corev1.Container) bool) {
-		for c := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
-			if !yield(c) {
-				return
-			}
-		}
-	}
+func containers(pod *corev1.Pod) iter.Seq2[*corev1.Container, podutil.ContainerType] {
+	return podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers)
 }
 
 // serial names the disk of an image in a guest; a serial has at most 20 bytes.
@@ -137,8 +169,19 @@ func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) p
 	o := podspec.Options{
 		Objects: m.h.objects, CPUMilli: m.record.Size.MilliCPU, MemoryBytes: m.record.Size.MemoryBytes,
 		PodIP: ip, HostIP: ip, // equal, as on Fargate
-		Disks: map[string]string{}, Images: map[string]podspec.Image{}, ImageVolumes: map[string]string{},
 	}
+	if m.h.o.Services != nil {
+		o.Services = m.h.o.Services(pod)
+	}
+	if m.h.o.Resolve != nil {
+		m.h.o.Resolve(pod, &o.Network)
+	}
+	return withImages(o, images)
+}
+
+// withImages returns the options with these images instead of those that they have.
+func withImages(o podspec.Options, images map[string]*image.Image) podspec.Options {
+	o.Disks, o.Images, o.ImageVolumes = map[string]string{}, map[string]podspec.Image{}, map[string]string{}
 	for name, i := range images {
 		if volume, ok := strings.CutPrefix(name, imageVolume); ok {
 			o.ImageVolumes[volume] = serial(i)
@@ -146,44 +189,18 @@ func (m *microVM) specOptions(pod *corev1.Pod, images map[string]*image.Image) p
 		}
 		o.Images[name], o.Disks[name] = i, serial(i)
 	}
-	if m.h.o.Services != nil {
-		o.Services = m.h.o.Services(pod)
-	}
 	return o
 }
 
-// reportError reports, as a kubelet does, why the pod could not be translated: as a configuration error of a
-// container, or else as a failed mount.
-func (m *microVM) reportError(pod *corev1.Pod, err error) {
-	var of *podspec.ContainerError
-	switch {
-	case m.ctx.Err() != nil:
-	case errors.As(err, &of):
-		waiting := corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: of.Err.Error()}
-		if m.setWaiting(pod, of.Name, waiting) {
-			m.h.event(pod, of.Name, corev1.EventTypeWarning, "Failed", "Error: "+of.Err.Error())
-		}
-	case m.setWaiting(pod, "", corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: err.Error()}):
-		m.h.event(pod, "", corev1.EventTypeWarning, "FailedMount", "MountVolume.SetUp failed: "+err.Error())
-	}
-}
-
-// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether the status
-// has changed.
-func (m *microVM) setWaiting(pod *corev1.Pod, container string, why corev1.ContainerStateWaiting) bool {
-	waiting := map[string]corev1.ContainerStateWaiting{}
-	for c := range containers(pod) {
-		if container == "" || c.Name == container {
-			waiting[c.Name] = why
-		}
-	}
+// setWaiting records why a container, or with "" the whole pod, has not been started. It reports whether that is new.
+func (m *microVM) setWaiting(container string, why corev1.ContainerStateWaiting) bool {
 	m.mu.Lock()
-	if len(waiting) == 0 { // an ephemeral container: others may be waiting too
-		waiting = cloned(m.waiting)
-		waiting[container] = why
+	was, known := m.waiting[container]
+	changed := !known || was != why
+	if changed {
+		m.waiting = cloned(m.waiting)
+		m.waiting[container] = why
 	}
-	changed := !maps.Equal(m.waiting, waiting)
-	m.waiting = waiting
 	m.mu.Unlock()
 	if changed {
 		m.h.watchers.Notify(m.record.ID)
@@ -206,16 +223,14 @@ func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 		}
 	}
 	m.mu.Unlock()
-	noted := map[string]imageRecord{}
-	for name, i := range images {
+	for _, i := range images {
 		w.Roots[serial(i)] = i.Disk
-		noted[name] = imageRecord{ID: i.ID, Digest: i.Digest}
 	}
 	if most := vmm.MaxDisks - 1; len(w.Roots) > most {
 		return nil, fmt.Errorf("the pod's containers have %d different images, a microVM takes %d", len(w.Roots), most)
 	}
 	m.mu.Lock()
-	m.record.Images, m.record.Resources, m.resizeError = noted, resourcesOf(pod), ""
+	m.record.Resources, m.resizeError = resourcesOf(pod), ""
 	r := m.record
 	m.mu.Unlock()
 	if err := m.h.records.save(r); err != nil {
@@ -226,9 +241,14 @@ func (m *microVM) run(pod *corev1.Pod, spec wire.Pod, images map[string]*image.I
 		return nil, err
 	}
 	m.mu.Lock()
-	m.vm, m.waiting, m.began, m.samples = vm, nil, time.Now(), [2]wire.Stats{}
+	m.vm, m.began, m.samples, m.pushed = vm, time.Now(), [2]wire.Stats{}, map[string]uint64{}
+	m.waiting = cloned(m.waiting)
+	delete(m.waiting, "")
 	for _, v := range spec.Volumes {
 		m.pushed[v.Name] = contentOf(v)
+	}
+	for _, c := range spec.Containers {
+		m.pushed[pushedContainer+c.Name] = suppliedOf(c)
 	}
 	stopped := m.stopped
 	m.mu.Unlock()

@@ -8,11 +8,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
 	"github.com/nodeless/nodeless/microvm/fargate"
-	"github.com/nodeless/nodeless/microvm/image"
 	"github.com/nodeless/nodeless/microvm/podspec"
 	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/wire"
@@ -32,7 +30,8 @@ func (h *Host) podChanged(was, is *corev1.Pod) {
 	}
 }
 
-// followChanges applies changes of a pod to its running guest: changed resources and new ephemeral containers.
+// followChanges applies changes of a pod, and of what it refers to, to its running guest: changed resources, and new,
+// held and changed containers.
 func (m *microVM) followChanges(vm *sandbox.VM) {
 	ctx, cancel := context.WithCancel(m.ctx)
 	defer cancel()
@@ -49,7 +48,9 @@ func (m *microVM) followChanges(vm *sandbox.VM) {
 			if !m.resize(ctx, vm, pod) {
 				pause = m.h.o.Pauses.Measure
 			}
-			m.addEphemeral(ctx, vm, pod)
+			if !supply(ctx, m, vm, m.feasible(pod)) {
+				pause = m.h.o.Pauses.Config
+			}
 		}
 		if clock.SleepOr(ctx, clock.Real{}, pause, m.poked) != nil {
 			return
@@ -80,17 +81,18 @@ func (m *microVM) resize(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) b
 		message = err.Error()
 	}
 	m.mu.Lock()
-	m.resizeError = message
+	told := m.toldInfeasible
+	m.resizeError, m.toldInfeasible = message, why
 	m.mu.Unlock()
 	switch {
-	case why != "":
+	case why != "" && why != told:
 		m.h.event(pod, "", corev1.EventTypeWarning, "ResizeInfeasible", why)
 	case err != nil && failed == "" && ctx.Err() == nil:
 		m.h.event(pod, "", corev1.EventTypeWarning, "ResizeError", message)
 	case err == nil && len(resized) > 0:
 		m.h.event(pod, "", corev1.EventTypeNormal, "ResizeCompleted", "Pod resize completed")
 	}
-	if len(resized) > 0 || message != failed {
+	if len(resized) > 0 && why == "" || message != failed || why != told {
 		m.h.watchers.Notify(m.record.ID)
 	}
 	return err == nil
@@ -177,76 +179,4 @@ func (m *microVM) feasible(pod *corev1.Pod) *corev1.Pod {
 		}
 	}
 	return pod
-}
-
-// addEphemeral starts adding the ephemeral containers that the guest does not have. One that ran in an earlier
-// virtual machine of the pod does not run again.
-func (m *microVM) addEphemeral(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod) {
-	s, _ := vm.Status()
-	for i := range pod.Spec.EphemeralContainers {
-		c := &pod.Spec.EphemeralContainers[i]
-		had, _ := podutil.GetContainerStatus(pod.Status.EphemeralContainerStatuses, c.Name)
-		m.mu.Lock()
-		wanted := !m.adding[c.Name] && had.ContainerID == "" && containerOf(s.Pod, c.Name) == nil
-		if wanted {
-			m.adding[c.Name] = true
-		}
-		m.mu.Unlock()
-		if wanted {
-			m.h.objects.register(pod) // c may refer to objects to which no other container does
-			m.h.work.Go(func() { m.addOne(ctx, vm, pod, c) })
-		}
-	}
-}
-
-// addOne adds an ephemeral container, retrying until it succeeds or ctx is done.
-func (m *microVM) addOne(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.EphemeralContainer) {
-	defer func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.adding, c.Name)
-	}()
-	i := m.pullOne(pod, (*corev1.Container)(&c.EphemeralContainerCommon))
-	if i == nil {
-		return
-	}
-	m.mu.Lock()
-	m.images = append(m.images, i)
-	m.record.Images = cloned(m.record.Images)
-	m.record.Images[c.Name] = imageRecord{ID: i.ID, Digest: i.Digest}
-	m.mu.Unlock()
-	for {
-		err := m.tryToAdd(ctx, vm, pod, c, i)
-		if err == nil || ctx.Err() != nil {
-			break
-		}
-		m.reportError(pod, &podspec.ContainerError{Name: c.Name, Err: err})
-		if !pause(ctx, m.h.o.Pauses.Config) {
-			break
-		}
-	}
-	m.mu.Lock()
-	m.waiting = cloned(m.waiting)
-	delete(m.waiting, c.Name)
-	m.mu.Unlock()
-	m.h.watchers.Notify(m.record.ID)
-}
-
-// tryToAdd records the image of an ephemeral container and adds the container to the guest.
-func (m *microVM) tryToAdd(ctx context.Context, vm *sandbox.VM, pod *corev1.Pod, c *corev1.EphemeralContainer,
-	i *image.Image,
-) error {
-	m.mu.Lock()
-	r := m.record
-	m.mu.Unlock()
-	if err := m.h.records.save(r); err != nil {
-		return err
-	}
-	spec, err := podspec.Ephemeral(ctx, pod, c, m.specOptions(pod, map[string]*image.Image{c.Name: i}))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, pushLimit)
-	defer cancel()
-	return vm.Add(ctx, spec, i.Disk)
 }

@@ -14,19 +14,16 @@ import (
 // follow reports the events and status changes of a virtual machine until it ends, and then restarts the pod if it
 // must.
 func (m *microVM) follow(vm *sandbox.VM) {
-	told := false
+	told, owed := false, ""
 	for {
 		s, changed := vm.Status()
 		if pod := m.current(); pod != nil {
 			for _, e := range vm.TakeEvents() {
-				kind := corev1.EventTypeNormal
-				if e.Warning {
-					kind = corev1.EventTypeWarning
-				}
-				m.h.event(pod, e.Container, kind, e.Reason, e.Message)
+				m.h.event(pod, e.Container, eventType(e.Warning), e.Reason, e.Message)
 			}
-			// If the virtual machine was lost and the pod restarts, the pod did not fail.
-			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !(vm.Lost() && shouldRestart(pod, s)) {
+			// If the virtual machine was lost or did not begin, and the pod gets another one, the pod did not fail.
+			again := (vm.Lost() || unprepared(s)) && shouldRestart(pod, s)
+			if s.Phase == sandbox.Ended && s.Failure != "" && !told && !again {
 				told = true
 				m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMFailed", s.Failure)
 			}
@@ -34,9 +31,14 @@ func (m *microVM) follow(vm *sandbox.VM) {
 		m.h.watchers.Notify(m.record.ID)
 		if s.Phase == sandbox.Ended {
 			if !m.restart(s) {
+				m.cancel() // it needs no more images
 				m.release()
 			}
 			return
+		}
+		if now := owedTo(s); now != owed {
+			owed = now
+			m.poked.Set()
 		}
 		if s.Phase == sandbox.Running && !m.measured() {
 			m.h.work.Go(m.measure)
@@ -47,6 +49,18 @@ func (m *microVM) follow(vm *sandbox.VM) {
 			return
 		}
 	}
+}
+
+// owedTo describes what decides whether the host must supply a guest: whether it has begun, and which containers wait
+// for the host.
+func owedTo(s sandbox.Status) string {
+	owed := string(s.Phase)
+	for i := range s.Pod.Containers {
+		if c := &s.Pod.Containers[i]; awaited(c) {
+			owed += " " + c.Name
+		}
+	}
+	return owed
 }
 
 // resume takes over a microVM from an earlier process.
@@ -91,13 +105,15 @@ func (m *microVM) holdImages() {
 	if s, _ := m.vm.Status(); s.Phase == sandbox.Ended {
 		return
 	}
-	for _, r := range m.record.Images {
+	for key, r := range m.record.Images {
 		i, err := m.h.images.Hold(r.ID)
 		if err != nil { // the guest has the file open, so it exists until the guest ends
 			m.h.o.Log.Warn("the image of a running microVM is no longer in the cache", "pod",
 				m.record.Namespace+"/"+m.record.Name, "error", err)
 			continue
 		}
-		m.images = append(m.images, i)
+		m.mu.Lock()
+		m.images[key] = i
+		m.mu.Unlock()
 	}
 }

@@ -7,7 +7,7 @@
 //
 //	State       Next step                                                  Method
 //	coming up   pull images, translate the pod, boot the guest             bringUp
-//	running     report containers, refresh volumes, measure                follow, updateVolumes, measure
+//	running     report containers, refresh volumes, supply, measure        follow, updateVolumes, supply, measure
 //	restarting  back off after the virtual machine ended, then come up     restart
 //	ended       keep logs and the last status                              follow
 //	removing    stop the guest; free disk, address and record              remove

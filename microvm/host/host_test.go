@@ -145,3 +145,56 @@ func TestOnlyARunningGuestIsMeasured(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// A microVM is started when one of its pod's containers can run: the first init container or, without any, a regular one.
+func TestWhenAPodCanBegin(t *testing.T) {
+	held := &wire.Held{Reason: "ErrImagePull"}
+	// The kinds of the containers are i(nit), s(idecar) and r(egular), in capitals if the container is held.
+	for kinds, want := range map[string]bool{
+		"r": true, "R": false, "Rr": true, "RR": false, "iR": true, "iIR": true, "Ir": false, "Sr": false, "sI": true,
+		"Sir": false,
+	} {
+		var pod wire.Pod
+		for _, k := range kinds {
+			made := wire.Container{Kind: map[string]wire.ContainerKind{
+				"i": wire.KindInit, "s": wire.KindSidecar, "r": wire.KindRegular,
+			}[strings.ToLower(string(k))]}
+			if k < 'a' {
+				made.Held = held
+			}
+			pod.Containers = append(pod.Containers, made)
+		}
+		if got := canBegin(pod); got != want {
+			t.Errorf("%s: %t", kinds, got)
+		}
+	}
+}
+
+// Limits are changed by a resize, and a container's history is of its first run only: neither is supplied.
+func TestWhatIsSuppliedAgain(t *testing.T) {
+	c := wire.Container{Name: "c", Env: []string{"A=1"}}
+	same, other, held := c, c, c
+	same.MemoryBytes, same.Earlier = 1, &wire.Earlier{Runs: 1}
+	other.Env, held.Held = []string{"A=2"}, &wire.Held{}
+	if suppliedOf(same) != suppliedOf(c) || suppliedOf(other) == suppliedOf(c) || suppliedOf(held) == suppliedOf(c) {
+		t.Error(suppliedOf(c), suppliedOf(same), suppliedOf(other), suppliedOf(held))
+	}
+}
+
+// A host looks again for what a container lacks only as long as that container waits for it.
+func TestOnlyAContainerThatWaitsIsAwaited(t *testing.T) {
+	for _, c := range []struct {
+		s    wire.ContainerStatus
+		want string
+	}{
+		{wire.ContainerStatus{Name: "c", Held: true, State: wire.Waiting}, "Running c"},
+		{wire.ContainerStatus{Name: "c", Held: true, State: wire.Running}, "Running"},
+		{wire.ContainerStatus{Name: "c", Held: true, State: wire.Terminated}, "Running"},
+		{wire.ContainerStatus{Name: "c", State: wire.Waiting}, "Running"},
+	} {
+		s := sandbox.Status{Phase: sandbox.Running, Pod: wire.PodStatus{Containers: []wire.ContainerStatus{c.s}}}
+		if got := owedTo(s); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.s, got, c.want)
+		}
+	}
+}

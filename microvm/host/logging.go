@@ -107,11 +107,7 @@ func (m *microVM) routeLogs(vm *sandbox.VM) {
 	route := m.h.router.Add(logs.Pod{
 		ID: m.record.ID, Log: storedLog{vm}, Source: m.logSource,
 		Report: func(warning bool, reason, message string) {
-			kind := corev1.EventTypeNormal
-			if warning {
-				kind = corev1.EventTypeWarning
-			}
-			m.h.event(pod, "", kind, reason, message)
+			m.h.event(pod, "", eventType(warning), reason, message)
 		},
 	})
 	m.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/internal/kit/signal"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/image"
@@ -29,7 +30,7 @@ type microVM struct {
 	ctx    context.Context // of bringUp; ends when the microVM stops or is removed, or the host is closed
 	cancel context.CancelFunc
 	gone   chan struct{} // closed when it is removed
-	poked  signal.Signal // the pod may have changed
+	poked  signal.Signal // the pod, or what its guest needs, may have changed
 
 	pushing atomic.Bool // volumes are being sent to the guest
 
@@ -39,24 +40,25 @@ type microVM struct {
 	pod      *corev1.Pod // as passed to Start or found by resume; nil if resume found none
 	vm       *sandbox.VM // nil while there is none
 	route    *logs.Route // of its logs; nil if they are not routed
-	waiting  map[string]corev1.ContainerStateWaiting
-	images   []*image.Image          // held while in use
-	pushed   map[string]uint64       // hashes of the volumes that the guest has, by name
+	waiting  podspec.Waiting
+	images   map[string]*image.Image // held while in use, by container, or by volume with the prefix imageVolume
+	pulling  map[string]bool         // those that are being pulled
+	pushed   map[string]uint64       // hashes of what the guest has: volumes, and with pushedContainer containers
 	earlier  map[string]wire.Earlier // how containers ended in earlier virtual machines; nil before the first end
-	began    time.Time               // when the virtual machine was started
+	began    time.Time               // when the virtual machine was started; zero if an earlier process did
 	restarts int                     // consecutive, of short-lived virtual machines
 	stopped  bool                    // it must not be brought up again
 	removing bool
-	adding   map[string]bool // ephemeral containers that are being added
 	// resizeError is why the last resize of the containers failed; "" if it succeeded.
-	resizeError string
-	samples     [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
+	resizeError    string
+	toldInfeasible string        // why a resize cannot be done, as the last event said
+	samples        [2]wire.Stats // the last two measurements by the guest's clock, the newer one last
 }
 
 func newMicroVM(h *Host, r record) *microVM {
 	m := &microVM{
 		h: h, record: r, up: make(chan struct{}), gone: make(chan struct{}), pushed: map[string]uint64{},
-		poked: signal.New(), adding: map[string]bool{},
+		poked: signal.New(), images: map[string]*image.Image{}, pulling: map[string]bool{},
 	}
 	m.ctx, m.cancel = context.WithCancel(h.ctx)
 	return m
@@ -213,7 +215,7 @@ func (m *microVM) remove() {
 func (m *microVM) release() {
 	m.mu.Lock()
 	images := m.images
-	m.images = nil
+	m.images = map[string]*image.Image{}
 	m.mu.Unlock()
 	for _, i := range images {
 		i.Release()
@@ -231,12 +233,40 @@ func (h *Host) Status(_ context.Context, id string) (microvm.Status, error) {
 
 // status returns the status of the pod, which is nil if the API server no longer has it.
 func (m *microVM) status(pod *corev1.Pod) microvm.Status {
+	silent := unheard(m) // before it is observed: what comes meanwhile has a notification of its own
 	a := m.observe(pod)
 	out := microvm.Status{Ended: a.Ended}
 	if pod != nil {
 		out.Pod = podspec.Status(pod, a)
+		if silent && !a.Ended {
+			keepWritten(&out.Pod, pod)
+		}
 	}
 	return out
+}
+
+// keepWritten replaces in a status what only the guest knows by the pod's last status.
+func keepWritten(s *corev1.PodStatus, pod *corev1.Pod) {
+	last := pod.Status.DeepCopy()
+	s.Phase, s.Reason, s.Message, s.ObservedGeneration = last.Phase, last.Reason, last.Message, last.ObservedGeneration
+	s.InitContainerStatuses, s.ContainerStatuses = last.InitContainerStatuses, last.ContainerStatuses
+	s.EphemeralContainerStatuses = last.EphemeralContainerStatuses
+	for i := range s.Conditions {
+		if c := conditions.OfPod(pod, s.Conditions[i].Type); c != nil {
+			s.Conditions[i] = *c
+		}
+	}
+}
+
+// unheard reports whether the guest, which an earlier process started, has not reported its containers to this one yet.
+func unheard(m *microVM) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.vm == nil || !m.began.IsZero() {
+		return false
+	}
+	s, _ := m.vm.Status()
+	return s.Phase != sandbox.Ended && len(s.Pod.Containers) == 0
 }
 
 // Watch implements microvm.Host.
@@ -274,6 +304,13 @@ func (m *microVM) running() (*sandbox.VM, sandbox.Status) {
 var fieldPaths = map[podutil.ContainerType]string{
 	podutil.InitContainers: "spec.initContainers", podutil.Containers: "spec.containers",
 	podutil.EphemeralContainers: "spec.ephemeralContainers",
+}
+
+func eventType(warning bool) string {
+	if warning {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
 }
 
 // event records an event of a pod, or of one of its containers.

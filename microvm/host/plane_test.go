@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/microvm/fargate"
@@ -26,6 +28,7 @@ import (
 	"github.com/nodeless/nodeless/microvm/image/build"
 	"github.com/nodeless/nodeless/microvm/sandbox"
 	"github.com/nodeless/nodeless/microvm/vmm"
+	"github.com/nodeless/nodeless/microvm/wire"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
@@ -149,16 +152,27 @@ func (tr *trial) start(t *testing.T) {
 // pod creates a pod and starts it on the host.
 func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spec, netip.Addr) {
 	t.Helper()
-	grace := int64(0)
 	c.Name = "main"
-	pod, err := tr.kube.CoreV1().Pods(tr.namespace).Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: fargate.SchedulerName, TerminationGracePeriodSeconds: &grace,
-			NodeName:   tr.namespace, // objects for the service account are read once the pod is bound
-			Containers: []corev1.Container{c},
-		},
-	}, metav1.CreateOptions{})
+	return tr.podOfMany(t, name, nil, c)
+}
+
+// podOfMany creates a pod with these containers and starts it on the host.
+func (tr *trial) podOfMany(t *testing.T, name string, init []corev1.Container, all ...corev1.Container) (
+	microvm.Spec, netip.Addr,
+) {
+	t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pod.Spec.InitContainers = init
+	return tr.begin(t, pod, all...)
+}
+
+// begin creates a pod with these containers and starts it on the host.
+func (tr *trial) begin(t *testing.T, pod *corev1.Pod, all ...corev1.Container) (microvm.Spec, netip.Addr) {
+	t.Helper()
+	pod.Spec.SchedulerName, pod.Spec.TerminationGracePeriodSeconds = fargate.SchedulerName, ptr.To[int64](0)
+	pod.Spec.NodeName = tr.namespace // objects for the service account are read once the pod is bound
+	pod.Spec.Containers = all
+	pod, err := tr.kube.CoreV1().Pods(tr.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,17 +190,24 @@ func (tr *trial) pod(t *testing.T, name string, c corev1.Container) (microvm.Spe
 // waits waits until the pod's container is waiting for this reason, with a message that contains the text.
 func (tr *trial) waits(t *testing.T, id, reason, text string) {
 	t.Helper()
-	planetest.Eventually(t, reason+" "+text, func(ctx context.Context) error {
+	tr.waitsIn(t, id, "main", reason, text)
+}
+
+// waitsIn waits until a container is waiting for this reason, with a message that contains the text.
+func (tr *trial) waitsIn(t *testing.T, id, container, reason, text string) {
+	t.Helper()
+	planetest.Eventually(t, container+" "+reason+" "+text, func(ctx context.Context) error {
 		s, err := tr.Status(ctx, id)
 		if err != nil {
 			return err
 		}
-		for _, c := range s.Pod.ContainerStatuses {
-			if w := c.State.Waiting; w != nil && w.Reason == reason && strings.Contains(w.Message, text) {
+		all := slices.Concat(s.Pod.InitContainerStatuses, s.Pod.ContainerStatuses)
+		for _, c := range all {
+			if w := c.State.Waiting; c.Name == container && w != nil && w.Reason == reason && strings.Contains(w.Message, text) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%+v", s.Pod.ContainerStatuses)
+		return fmt.Errorf("%+v", all)
 	})
 }
 
@@ -211,7 +232,12 @@ func TestWhatComesBeforeAMachineIsToldAndTriedAgain(t *testing.T) {
 	}
 	tr.waits(t, settings.ID, "ContainerCreating", "this machine is out of order")
 	tr.events.has(t, "FailedCreatePodSandBox: Failed to create the microVM")
-	for _, s := range []microvm.Spec{never, nowhere, misnamed, settings} {
+	profile := corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ptr.To("own.json")}
+	filtered, _ := tr.pod(t, "filtered", corev1.Container{
+		Image: "example.local/there:1", SecurityContext: &corev1.SecurityContext{SeccompProfile: &profile},
+	})
+	tr.waits(t, filtered.ID, "CreateContainerError", `cannot load seccomp profile "/var/lib/kubelet/seccomp/own.json"`)
+	for _, s := range []microvm.Spec{never, nowhere, misnamed, settings, filtered} {
 		tr.goes(t, s)
 	}
 }
@@ -328,10 +354,14 @@ func TestAnEphemeralContainerRefersToAnObjectOfItsOwn(t *testing.T) {
 	pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: "debugger", Image: "example.local/there:1", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &ref}},
 	}}}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	m.addEphemeral(ctx, &sandbox.VM{}, pod)
-	planetest.Eventually(t, "the ConfigMap was looked for", func(context.Context) error {
+	if _, err := tr.kube.CoreV1().Pods(tr.namespace).UpdateEphemeralContainers(t.Context(), pod.Name, pod,
+		metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	planetest.Eventually(t, "the ConfigMap was looked for", func(ctx context.Context) error {
+		if supply(ctx, m, &sandbox.VM{}, m.current()) {
+			return errors.New("nothing is left to do")
+		}
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if w := m.waiting["debugger"]; w.Message != `configmap "own" not found` {
@@ -339,6 +369,79 @@ func TestAnEphemeralContainerRefersToAnObjectOfItsOwn(t *testing.T) {
 		}
 		return nil
 	})
-	cancel()
+	tr.goes(t, spec)
+}
+
+// A pod begins when one of its containers can run. Those that cannot are held back, say why, and are tried on.
+func TestAPodBeginsWithoutSomeContainers(t *testing.T) {
+	tr := newTrial(t)
+	ref := corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "later"}}
+	good := corev1.Container{Name: "good", Image: "example.local/there:1"}
+	pulled := corev1.Container{Name: "pulled", Image: "example.local/absent:1", ImagePullPolicy: corev1.PullNever}
+	configured := corev1.Container{
+		Name: "configured", Image: "example.local/there:1", EnvFrom: []corev1.EnvFromSource{{ConfigMapRef: &ref}},
+	}
+	begins, _ := tr.podOfMany(t, "begins", nil, pulled, configured, good)
+	tr.waitsIn(t, begins.ID, "good", "ContainerCreating", "this machine is out of order")
+	tr.waitsIn(t, begins.ID, "pulled", "ErrImageNeverPull", "not present with pull policy of Never")
+	tr.waitsIn(t, begins.ID, "configured", "CreateContainerConfigError", `configmap "later" not found`)
+	waits, _ := tr.podOfMany(t, "waits", []corev1.Container{pulled}, good)
+	tr.waitsIn(t, waits.ID, "pulled", "ErrImageNeverPull", "")
+	tr.goes(t, begins)
+	before := tr.attempts.Load()
+	tr.waitsIn(t, waits.ID, "good", "PodInitializing", "")
+	if n := tr.attempts.Load(); n != before {
+		t.Errorf("a pod whose first container cannot run was started %d times", n-before)
+	}
+
+	pod := waits.Pod.DeepCopy()
+	pod.Spec.InitContainers[0].Image = good.Image // a user corrects it
+	if _, err := tr.kube.CoreV1().Pods(tr.namespace).Update(t.Context(), pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tr.waitsIn(t, waits.ID, "pulled", "ContainerCreating", "this machine is out of order")
+	tr.goes(t, waits)
+}
+
+// A volume whose image cannot be pulled holds back only the containers that mount it, as with a kubelet.
+func TestAnImageVolumeHoldsBackWhatMountsIt(t *testing.T) {
+	tr := newTrial(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "volume"}}
+	source := corev1.ImageVolumeSource{Reference: "example.local/absent:1", PullPolicy: corev1.PullNever}
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{Image: &source}}}
+	spec, _ := tr.begin(t, pod, corev1.Container{Name: "without", Image: "example.local/there:1"}, corev1.Container{
+		Name: "with", Image: "example.local/there:1", VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+	})
+	tr.waitsIn(t, spec.ID, "without", "ContainerCreating", "this machine is out of order")
+	tr.waitsIn(t, spec.ID, "with", "ErrImageNeverPull", "not present with pull policy of Never")
+	m, err := tr.microVM(spec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	translated, _, err := m.translate(m.current())
+	if err != nil || len(translated.Volumes) != 1 || len(translated.Containers) != 2 {
+		t.Fatalf("%+v, %v", translated, err)
+	}
+	if c := translated.Containers[0]; c.Held != nil {
+		t.Errorf("%+v", c)
+	}
+	if c := translated.Containers[1]; c.Held == nil || c.Held.Reason != "ErrImageNeverPull" {
+		t.Errorf("%+v", c)
+	}
+	tr.goes(t, spec)
+}
+
+// A pod whose host name its kernel would refuse waits and says why, as with a kubelet.
+func TestAHostNameThatIsTooLong(t *testing.T) {
+	tr := newTrial(t)
+	tr.o.Resolve = func(_ *corev1.Pod, network *wire.Network) { network.Domain = strings.Repeat("d", 61) }
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	pod.Spec.SetHostnameAsFQDN, pod.Spec.RestartPolicy = ptr.To(true), corev1.RestartPolicyNever
+	spec, _ := tr.begin(t, pod, corev1.Container{Name: "main", Image: "example.local/there:1"})
+	tr.waits(t, spec.ID, "ContainerCreating", "is too long (64 characters is the max, 65 characters requested)")
+	tr.events.has(t, "FailedCreatePodSandBox: Failed to create the microVM: failed to construct FQDN")
+	if s, err := tr.Status(t.Context(), spec.ID); err != nil || s.Pod.Phase != corev1.PodPending {
+		t.Errorf("%+v, %v", s, err)
+	}
 	tr.goes(t, spec)
 }

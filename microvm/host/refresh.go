@@ -15,14 +15,19 @@ import (
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// refresh updates the volumes of running guests when their sources change: ConfigMaps, Secrets, the pod's labels and
-// annotations, and tokens that are renewed.
+// refresh updates the volumes of running guests, and the variables of their containers' next runs, when their sources
+// change: ConfigMaps, Secrets, Services, the pod's labels and annotations, and tokens that are renewed.
 func (h *Host) refresh(ctx context.Context) {
 	for clock.SleepOr(ctx, clock.Real{}, h.o.Pauses.Refresh, h.changed) == nil {
 		for _, m := range h.all() {
-			if pod := h.podOf(m.record.UID); pod != nil && pod.DeletionTimestamp == nil && hasFiles(pod) {
+			pod := h.podOf(m.record.UID)
+			if pod == nil || pod.DeletionTimestamp != nil {
+				continue
+			}
+			if hasFiles(pod) {
 				m.updateVolumes(ctx, pod)
 			}
+			m.poked.Set()
 		}
 	}
 }
@@ -78,8 +83,19 @@ func pushVolumes(ctx context.Context, m *microVM, vm *sandbox.VM, pod *corev1.Po
 }
 
 // contentOf returns a hash of the files of a volume.
-func contentOf(v wire.Volume) uint64 {
+func contentOf(v wire.Volume) uint64 { return hashOf(v.Files) }
+
+// pushedContainer is the prefix of containers in microVM.pushed.
+const pushedContainer = "container/"
+
+// suppliedOf returns a hash of what Supply replaces of a container.
+func suppliedOf(c wire.Container) uint64 {
+	c.Limits, c.Earlier = wire.Limits{}, nil
+	return hashOf(c)
+}
+
+func hashOf(v any) uint64 {
 	sum := fnv.New64a()
-	_ = json.NewEncoder(sum).Encode(v.Files) // neither the encoding nor a hash can fail
+	_ = json.NewEncoder(sum).Encode(v) // neither the encoding nor a hash can fail
 	return sum.Sum64()
 }

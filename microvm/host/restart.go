@@ -18,11 +18,30 @@ import (
 // containers.
 const resetAfter = 10 * time.Minute
 
+// unprepared reports whether a guest could not prepare its pod, so that no container ran.
+func unprepared(s sandbox.Status) bool { return s.Pod.Done && s.Pod.Failure != "" }
+
 // shouldRestart reports whether a pod whose virtual machine has failed runs again in a new one. It does, like a pod
-// whose node restarts, unless its restartPolicy is Never or the pod is finished or being deleted.
+// whose node restarts, unless its restartPolicy is Never or the pod is finished or being deleted. A pod that could not
+// be prepared is tried again whatever its restartPolicy, as a kubelet does with sandboxes and volumes.
 func shouldRestart(pod *corev1.Pod, s sandbox.Status) bool {
-	return s.Phase == sandbox.Ended && s.Failure != "" && !s.Pod.Done && pod != nil && pod.DeletionTimestamp == nil &&
-		pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !podutil.IsPodTerminal(pod)
+	if pod == nil || pod.DeletionTimestamp != nil || podutil.IsPodTerminal(pod) {
+		return false
+	}
+	return unprepared(s) || s.Phase == sandbox.Ended && s.Failure != "" && !s.Pod.Done &&
+		pod.Spec.RestartPolicy != corev1.RestartPolicyNever
+}
+
+// history returns how the pod's containers ended in its virtual machines, the last of which has this status: as its
+// guest reported, which got their earlier history, else as was known before it began. m.mu is held.
+func (m *microVM) history(pod *corev1.Pod, s sandbox.Status) map[string]wire.Earlier {
+	out := podspec.Earlier(pod, s.Pod, time.Now())
+	for name, e := range m.earlier {
+		if containerOf(s.Pod, name) == nil {
+			out[name] = e
+		}
+	}
+	return out
 }
 
 // restart runs a pod whose virtual machine has failed in a new one, after a back-off. It returns false if the pod
@@ -34,7 +53,7 @@ func (m *microVM) restart(s sandbox.Status) bool {
 		m.mu.Unlock()
 		return false
 	}
-	m.earlier = podspec.Earlier(pod, s.Pod, time.Now())
+	m.earlier = m.history(pod, s)
 	m.up = make(chan struct{})
 	if time.Since(m.began) > resetAfter {
 		m.restarts = 0
@@ -45,13 +64,19 @@ func (m *microVM) restart(s sandbox.Status) bool {
 	m.endRoute((*logs.Route).Pause)
 	m.release()
 	m.h.o.Log.Warn("a microVM has ended; its pod gets a new one", "pod", pod.Namespace+"/"+pod.Name, "error", s.Failure)
-	m.h.event(pod, "", corev1.EventTypeWarning, "MicroVMRestarted",
-		"The microVM has ended; the pod's containers are started again in a new one")
+	reason, message := "MicroVMRestarted", "The microVM has ended; the pod's containers are started again in a new one"
+	waiting := corev1.ContainerStateWaiting{
+		Reason:  "CrashLoopBackOff",
+		Message: fmt.Sprintf("back-off %s starting a new microVM for the pod: %s", wait, s.Failure),
+	}
+	if unprepared(s) {
+		wait = max(wait, m.h.o.Pauses.FirstPull)
+		reason, message = "FailedCreatePodSandBox", "Failed to prepare the pod in its microVM: "+s.Failure
+		waiting = corev1.ContainerStateWaiting{Reason: "ContainerCreating", Message: s.Failure}
+	}
+	m.h.event(pod, "", corev1.EventTypeWarning, reason, message)
 	if wait > 0 {
-		m.setWaiting(pod, "", corev1.ContainerStateWaiting{
-			Reason:  "CrashLoopBackOff",
-			Message: fmt.Sprintf("back-off %s starting a new microVM for the pod: %s", wait, s.Failure),
-		})
+		m.setWaiting("", waiting)
 		pause(m.ctx, wait)
 	}
 	m.bringUp()
@@ -97,7 +122,7 @@ func (m *microVM) observe(pod *corev1.Pod) podspec.Account {
 	s, _ := m.vm.Status()
 	switch {
 	case !m.stopped && shouldRestart(pod, s):
-		a.Pod = m.waitingStatus(podspec.Earlier(pod, s.Pod, time.Now()), pod)
+		a.Pod = m.waitingStatus(m.history(pod, s), pod)
 	case s.Phase != sandbox.Ended && len(s.Pod.Containers) == 0 && m.earlier != nil:
 		a.Pod = m.waitingStatus(m.earlier, pod)
 	default:
@@ -119,7 +144,7 @@ func (m *microVM) waitingStatus(earlier map[string]wire.Earlier, pod *corev1.Pod
 		s := e.Status(c.Name)
 		if s.State == wire.Waiting {
 			s.Reason, s.Message = "ContainerCreating", ""
-			if why, ok := m.waiting[c.Name]; ok {
+			if why, ok := m.waiting.Of(c.Name); ok {
 				s.Reason, s.Message = why.Reason, why.Message
 			}
 		}

@@ -78,19 +78,16 @@ const bodyWithin = 30 * time.Second
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(s.guard.ca.CurrentCABundleContent())
-	web := &http.Server{
-		Handler:           httpguard.ReadWithin(bodyWithin, s.mux),
-		ReadHeaderTimeout: 32 * time.Second, // the kubelet's
-		IdleTimeout:       90 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ErrorLog:          log.New(io.Discard, "", 0), // failed handshakes of scanners; requests get errors as answers
-		TLSConfig: &tls.Config{
-			MinVersion:     tls.VersionTLS12,
-			NextProtos:     []string{"http/1.1"}, // streams take over the connection, which HTTP/2 does not allow
-			ClientAuth:     tls.RequestClientCert,
-			ClientCAs:      pool, // helps the client choose; the guard verifies
-			GetCertificate: s.certificate,
-		},
+	web := httpguard.NewServer(bodyWithin, s.mux)
+	web.ReadHeaderTimeout, web.IdleTimeout = 32*time.Second, 90*time.Second // the kubelet's
+	web.BaseContext = func(net.Listener) context.Context { return ctx }
+	web.ErrorLog = log.New(io.Discard, "", 0) // failed handshakes of scanners; requests get errors as answers
+	web.TLSConfig = &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"}, // streams take over the connection, which HTTP/2 does not allow
+		ClientAuth:     tls.RequestClientCert,
+		ClientCAs:      pool, // helps the client choose; the guard verifies
+		GetCertificate: s.certificate,
 	}
 	stop := context.AfterFunc(ctx, func() { _ = web.Close() })
 	defer stop()

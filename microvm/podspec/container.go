@@ -32,6 +32,8 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		TerminationMessagePath: c.TerminationMessagePath,
 		FallbackToLogs:         c.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError,
 		Limits:                 Limits(t.pod, c, t.o.MemoryBytes),
+		RestartPolicy:          wire.RestartPolicy(ptr.Deref(c.RestartPolicy, "")),
+		RestartRules:           restartRules(c),
 	}
 	img, ok := t.o.Images[c.Name]
 	if !ok {
@@ -44,7 +46,7 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	security := effectiveSecurity(t.pod.Spec.SecurityContext, c.SecurityContext)
 	process, err := img.Process(image.Container{
 		Command: vars.expandAll(c.Command), Args: vars.expandAll(c.Args),
-		Env:        append([]string{"HOSTNAME=" + hostname(t.pod)}, vars.list()...),
+		Env:        append([]string{"HOSTNAME=" + t.fullHostname()}, vars.list()...),
 		WorkingDir: c.WorkingDir, RunAsUser: security.RunAsUser, RunAsGroup: security.RunAsGroup,
 		RunAsNonRoot: ptr.Deref(security.RunAsNonRoot, false),
 	})
@@ -54,7 +56,7 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 	if out.StopSignal, err = stopSignal(c, process.StopSignal); err != nil {
 		return out, err
 	}
-	out.Args, out.Env, out.WorkingDir = process.Argv, process.Env, process.Dir
+	out.Args, out.Env, out.EnvFiles, out.WorkingDir = process.Argv, process.Env, vars.files, process.Dir
 	if c.TTY && !slices.ContainsFunc(out.Env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }) {
 		out.Env = append([]string{"TERM=xterm"}, out.Env...) // as with containerd
 	}
@@ -62,32 +64,71 @@ func (t translation) container(c *corev1.Container, kind wire.ContainerKind) (wi
 		UID: int64(process.UID), GID: int64(process.GID),
 		Groups: groups(t.pod.Spec.SecurityContext, process.Groups),
 	}
+	if err := t.secure(&security, &out); err != nil {
+		return out, err
+	}
+	if out.Mounts, err = t.mounts(c, &vars); err != nil {
+		return out, err
+	}
+	lifecycle(c, &out)
+	return out, nil
+}
+
+// secure adds what a container may do.
+func (t translation) secure(security *corev1.SecurityContext, out *wire.Container) (err error) {
 	out.Privileged, out.ReadOnlyRoot = ptr.Deref(security.Privileged, false),
 		ptr.Deref(security.ReadOnlyRootFilesystem, false)
 	out.NoNewPrivileges = security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation
 	out.Capabilities = capabilities(security.Capabilities)
+	out.Seccomp, err = seccomp(security, out.Capabilities)
+	return err
+}
+
+// mounts returns the volumes, and parts of volumes, that a container mounts.
+func (t translation) mounts(c *corev1.Container, vars *variables) (out []wire.Mount, err error) {
 	for i := range c.VolumeMounts {
 		m := &c.VolumeMounts[i]
-		sub, err := subPath(m, &vars)
+		sub, err := subPath(m, vars)
 		if err != nil {
-			return out, fmt.Errorf("mount %s: %w", m.MountPath, err)
+			return nil, fmt.Errorf("mount %s: %w", m.MountPath, err)
 		}
-		out.Mounts = append(out.Mounts, wire.Mount{Volume: m.Name, Path: m.MountPath, SubPath: sub, ReadOnly: m.ReadOnly ||
-			t.holdsFiles(m.Name)})
-	}
-	if err := t.lifecycle(c, &out); err != nil {
-		return out, err
+		disk := t.o.ImageVolumes[m.Name]
+		if disk == "" && t.volumeIs(m.Name, func(v *corev1.Volume) bool { return v.Image != nil }) {
+			return nil, fmt.Errorf("the image of its volume %s was not pulled", m.Name)
+		}
+		out = append(out, wire.Mount{
+			Volume: m.Name, Disk: disk, Path: m.MountPath, SubPath: sub, Recursive: recursive(m),
+			// As with a kubelet, files of the cluster or an image are only read.
+			ReadOnly: m.ReadOnly || t.volumeIs(m.Name, func(v *corev1.Volume) bool { return v.EmptyDir == nil }),
+		})
 	}
 	return out, nil
 }
 
-// Limits returns the limits of a container in a guest with memoryBytes of memory.
+// Limits returns the limits of a container in a guest with memoryBytes of memory. As with a kubelet, one that it does
+// not have is the pod's (getMemoryLimit and getCPULimit in pkg/kubelet/kuberuntime, Kubernetes 1.36).
 func Limits(pod *corev1.Pod, c *corev1.Container, memoryBytes int64) wire.Limits {
+	ofPod := podLimits(pod)
 	return wire.Limits{
-		MemoryBytes: c.Resources.Limits.Memory().Value(), CPUMilli: c.Resources.Limits.Cpu().MilliValue(),
+		MemoryBytes:   cmp.Or(c.Resources.Limits.Memory().Value(), ofPod.MemoryBytes),
+		CPUMilli:      cmp.Or(c.Resources.Limits.Cpu().MilliValue(), ofPod.CPUMilli),
 		CPUShareMilli: c.Resources.Requests.Cpu().MilliValue(),
 		OOMScoreAdj:   qos.GetContainerOOMScoreAdjust(pod, c, memoryBytes),
 	}
+}
+
+// podLimits returns the limits of all containers together.
+func podLimits(pod *corev1.Pod) wire.Limits {
+	if pod.Spec.Resources == nil {
+		return wire.Limits{}
+	}
+	limits := pod.Spec.Resources.Limits
+	return wire.Limits{MemoryBytes: limits.Memory().Value(), CPUMilli: limits.Cpu().MilliValue()}
+}
+
+// recursive reports whether what is mounted below a read-only volume is read-only, too.
+func recursive(m *corev1.VolumeMount) bool {
+	return m.ReadOnly && m.RecursiveReadOnly != nil && *m.RecursiveReadOnly != corev1.RecursiveReadOnlyDisabled
 }
 
 // subPath returns the part of a volume to mount.
@@ -99,6 +140,10 @@ func subPath(m *corev1.VolumeMount, v *variables) (string, error) {
 			return "", fmt.Errorf("its subPathExpr %q has variables without a value: %s", m.SubPathExpr,
 				strings.Join(unknown, ", "))
 		}
+		if strings.Contains(sub, nul) {
+			return "", fmt.Errorf("its subPathExpr %q has a value from a file (fileKeyRef), which microVMs do not support; "+
+				"mount the volume without it", m.SubPathExpr)
+		}
 	}
 	switch {
 	case strings.HasPrefix(sub, "/"):
@@ -109,45 +154,18 @@ func subPath(m *corev1.VolumeMount, v *variables) (string, error) {
 	return sub, nil
 }
 
-// holdsFiles reports whether a volume's files come from the cluster or an image: containers may only read them, as
-// with a kubelet.
-func (t translation) holdsFiles(volume string) bool {
-	return slices.ContainsFunc(t.pod.Spec.Volumes,
-		func(v corev1.Volume) bool { return v.Name == volume && v.EmptyDir == nil })
+// volumeIs reports whether is is true of a volume.
+func (t translation) volumeIs(name string, is func(*corev1.Volume) bool) bool {
+	return slices.ContainsFunc(t.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name && is(&v) })
 }
 
 // lifecycle adds probes and hooks.
-func (t translation) lifecycle(c *corev1.Container, out *wire.Container) error {
-	var failed []error
-	for _, p := range []struct {
-		name string
-		from *corev1.Probe
-		into **wire.Probe
-	}{
-		{"startupProbe", c.StartupProbe, &out.StartupProbe},
-		{"livenessProbe", c.LivenessProbe, &out.LivenessProbe},
-		{"readinessProbe", c.ReadinessProbe, &out.ReadinessProbe},
-	} {
-		made, err := probe(c, p.from)
-		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", p.name, err))
-		}
-		*p.into = made
-	}
+func lifecycle(c *corev1.Container, out *wire.Container) {
+	out.StartupProbe, out.LivenessProbe, out.ReadinessProbe = probe(c, c.StartupProbe), probe(c, c.LivenessProbe),
+		probe(c, c.ReadinessProbe)
 	if c.Lifecycle != nil {
-		for _, h := range []struct {
-			name string
-			from *corev1.LifecycleHandler
-			into **wire.Action
-		}{{"postStart", c.Lifecycle.PostStart, &out.PostStart}, {"preStop", c.Lifecycle.PreStop, &out.PreStop}} {
-			made, err := hook(c, h.from)
-			if err != nil {
-				failed = append(failed, fmt.Errorf("%s: %w", h.name, err))
-			}
-			*h.into = made
-		}
+		out.PostStart, out.PreStop = hook(c, c.Lifecycle.PostStart), hook(c, c.Lifecycle.PreStop)
 	}
-	return errors.Join(failed...)
 }
 
 // effectiveSecurity returns a container's security context, with the pod's as defaults.
@@ -161,6 +179,7 @@ func effectiveSecurity(pod *corev1.PodSecurityContext, container *corev1.Securit
 	}
 	out.RunAsUser, out.RunAsGroup = cmp.Or(out.RunAsUser, pod.RunAsUser), cmp.Or(out.RunAsGroup, pod.RunAsGroup)
 	out.RunAsNonRoot = cmp.Or(out.RunAsNonRoot, pod.RunAsNonRoot)
+	out.SeccompProfile = cmp.Or(out.SeccompProfile, pod.SeccompProfile)
 	return out
 }
 

@@ -12,15 +12,25 @@ import (
 	"k8s.io/kubernetes/pkg/fieldpath"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 	"k8s.io/utils/ptr"
+
+	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 // variables are a container's environment variables: its own, and those of Services, which its own override.
 type variables struct {
 	names            []string // of its own, in order
 	values, services map[string]string
+	marks            map[string]string // stand for values from files, which the guest reads; they override the other ones
+	files            []wire.EnvFile
 }
 
 func (v *variables) set(name, value string) {
+	delete(v.marks, name)
+	for i := range v.files {
+		if v.files[i].Name == name {
+			v.files[i].Name = ""
+		}
+	}
 	if _, had := v.values[name]; !had {
 		v.names = append(v.names, name)
 	}
@@ -30,7 +40,7 @@ func (v *variables) set(name, value string) {
 // expand replaces each $(NAME) with its value, and leaves those without a value unchanged.
 func (v *variables) expand(s string) (expanded string, unknown []string) {
 	expanded = expansion.Expand(s, func(name string) string {
-		for _, values := range []map[string]string{v.values, v.services} {
+		for _, values := range []map[string]string{v.marks, v.values, v.services} {
 			if value, ok := values[name]; ok {
 				return value
 			}
@@ -49,7 +59,7 @@ func (v *variables) expandAll(words []string) (out []string) {
 	return out
 }
 
-// list returns the variables as NAME=value, those of Services first.
+// list returns the variables as NAME=value, those of Services first. It leaves out values from files.
 func (v *variables) list() (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(v.services)) {
 		if _, own := v.values[name]; !own {
@@ -64,7 +74,7 @@ func (v *variables) list() (out []string) {
 
 // environment returns a container's variables. A later one overrides an earlier one, and can refer to those before it.
 func (t translation) environment(c *corev1.Container) (variables, error) {
-	v := variables{values: map[string]string{}, services: map[string]string{}}
+	v := variables{values: map[string]string{}, services: map[string]string{}, marks: map[string]string{}}
 	for _, kv := range t.o.Services {
 		if name, value, ok := strings.Cut(kv, "="); ok {
 			v.services[name] = value
@@ -83,7 +93,11 @@ func (t translation) environment(c *corev1.Container) (variables, error) {
 		e := &c.Env[i]
 		value, _ := v.expand(e.Value)
 		there, err := true, error(nil)
-		if e.ValueFrom != nil {
+		switch {
+		case e.ValueFrom != nil && e.ValueFrom.FileKeyRef != nil:
+			v.mark(e.Name, e.ValueFrom.FileKeyRef)
+			there = false // the guest sets it
+		case e.ValueFrom != nil:
 			value, there, err = t.valueFrom(c, e.ValueFrom)
 		}
 		if err != nil {
@@ -94,6 +108,19 @@ func (t translation) environment(c *corev1.Container) (variables, error) {
 		}
 	}
 	return v, nil
+}
+
+// nul begins marks. No other value contains one.
+const nul = "\x00"
+
+// mark gives a variable a value that stands for that in a file.
+func (v *variables) mark(name string, ref *corev1.FileKeySelector) {
+	f := wire.EnvFile{
+		Name: name, Mark: fmt.Sprintf("%s%d.", nul, len(v.files)), Volume: ref.VolumeName, Path: ref.Path, Key: ref.Key,
+		Optional: ptr.Deref(ref.Optional, false),
+	}
+	f.Otherwise, _ = v.expand("$(" + name + ")")
+	v.files, v.marks[name] = append(v.files, f), f.Mark
 }
 
 // from returns the data of one source of variables.
@@ -161,7 +188,8 @@ func (t translation) field(path string) (string, error) {
 	return value, nil
 }
 
-// resourceField returns a container's request or limit. An unset limit is the guest's size, as on a node.
+// resourceField returns a container's request or limit. An unset limit is the pod's or, if it has none, the guest's
+// size, as on a node.
 func (t translation) resourceField(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	for _, named := range slices.Concat(t.pod.Spec.InitContainers, t.pod.Spec.Containers) {
 		if ref.ContainerName != "" && named.Name == ref.ContainerName {
@@ -171,10 +199,14 @@ func (t translation) resourceField(c *corev1.Container, ref *corev1.ResourceFiel
 	if c == nil {
 		return "", missing("container", ref.ContainerName)
 	}
-	c = c.DeepCopy()
-	resourceutil.MergeContainerResourceLimits(c, corev1.ResourceList{
+	limits := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(t.o.CPUMilli, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(t.o.MemoryBytes, resource.BinarySI),
-	})
+	}
+	if ofPod := t.pod.Spec.Resources; ofPod != nil {
+		maps.Copy(limits, ofPod.Limits)
+	}
+	c = c.DeepCopy()
+	resourceutil.MergeContainerResourceLimits(c, limits)
 	return resourceutil.ExtractContainerResourceValue(ref, c)
 }

@@ -11,10 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/image"
@@ -23,16 +25,6 @@ import (
 
 // ErrMissing is wrapped by errors about an object or key that a pod refers to and that does not exist yet.
 var ErrMissing = errors.New("not found")
-
-// ContainerError is an error of one container.
-type ContainerError struct {
-	Name string
-	Err  error
-}
-
-func (e *ContainerError) Error() string { return fmt.Sprintf("container %s: %v", e.Name, e.Err) }
-
-func (e *ContainerError) Unwrap() error { return e.Err }
 
 // Objects looks up the objects that pods refer to. For an object that does not exist, it returns the API server's
 // error.
@@ -57,6 +49,8 @@ type Options struct {
 	Disks map[string]string
 	// ImageVolumes are the serials of the disks of image volumes, by volume.
 	ImageVolumes map[string]string
+	// Network is how the pod resolves names, and the domain of its host name.
+	Network wire.Network
 	// Services are the variables of Services, as NAME=value, which a container's own variables override.
 	Services []string
 	// CPUMilli and MemoryBytes are the guest's size: the limits of a container without limits in the downward API.
@@ -68,12 +62,14 @@ type Options struct {
 // backoff is the kubelet's back-off of restarts (pkg/kubelet, Kubernetes 1.36).
 var backoff = wire.Backoff{Initial: 10 * time.Second, Max: 5 * time.Minute, Reset: 10 * time.Minute}
 
-// Spec translates a pod for its guest. The host adds its own part: identity, disks, addresses. Errors name the part
-// of the pod that cannot be translated; see ErrMissing.
+const maxHostname = 63 // characters
+
+// Spec translates a pod for its guest. The host adds its own part: identity, disks, addresses. As with a kubelet, a
+// volume that cannot be translated is an error of the whole pod, and a container is Held and delays no other.
 func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 	out := wire.Pod{
-		Hostname: hostname(pod), RestartPolicy: wire.RestartPolicy(pod.Spec.RestartPolicy), Backoff: backoff,
-		HostPID: pod.Spec.HostPID, ShareProcessNamespace: ptr.Deref(pod.Spec.ShareProcessNamespace, false),
+		Hostname: hostname(pod), Network: network(pod, o), RestartPolicy: wire.RestartPolicy(pod.Spec.RestartPolicy),
+		Backoff: backoff, HostPID: pod.Spec.HostPID, ShareProcessNamespace: ptr.Deref(pod.Spec.ShareProcessNamespace, false),
 		GracePeriod: time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, 30)) * time.Second,
 	}
 	if s := pod.Spec.SecurityContext; s != nil {
@@ -85,35 +81,49 @@ func Spec(ctx context.Context, pod *corev1.Pod, o Options) (wire.Pod, error) {
 			out.Sysctls[ctl.Name] = ctl.Value
 		}
 	}
-	out.Network.FQDN = ptr.Deref(pod.Spec.SetHostnameAsFQDN, false)
+	out.Limits = podLimits(pod)
 	for _, a := range pod.Spec.HostAliases {
 		out.Network.Hosts = append(out.Network.Hosts, wire.HostAlias{IP: a.IP, Names: a.Hostnames})
 	}
-	t := translation{ctx, pod, o}
 	var err error
 	if out.Volumes, err = Volumes(ctx, pod, o); err != nil {
 		return out, err
 	}
-	for _, list := range []struct {
-		kind       wire.ContainerKind
-		containers []corev1.Container
-	}{{wire.KindInit, pod.Spec.InitContainers}, {wire.KindRegular, pod.Spec.Containers}} {
-		for i := range list.containers {
-			c, err := t.container(&list.containers[i], list.kind)
-			if err != nil {
-				return out, &ContainerError{list.containers[i].Name, err}
-			}
-			out.Containers = append(out.Containers, c)
-		}
+	for c := range podutil.ContainerIter(&pod.Spec, podutil.InitContainers|podutil.Containers) {
+		made, _ := Container(ctx, pod, c.Name, o) // its error is why it is Held
+		out.Containers = append(out.Containers, made)
 	}
 	return out, nil
 }
 
-// Ephemeral translates an ephemeral container of a pod whose guest is running.
-func Ephemeral(ctx context.Context, pod *corev1.Pod, c *corev1.EphemeralContainer, o Options) (wire.Container, error) {
-	out, err := translation{ctx, pod, o}.container((*corev1.Container)(&c.EphemeralContainerCommon), wire.KindEphemeral)
-	out.Target = c.TargetContainerName
-	return out, err
+// kinds are the kinds of containers, by their list in the pod.
+var kinds = map[podutil.ContainerType]wire.ContainerKind{
+	podutil.InitContainers: wire.KindInit, podutil.Containers: wire.KindRegular,
+	podutil.EphemeralContainers: wire.KindEphemeral,
+}
+
+// Container translates a container of a pod, which may be an ephemeral one. With an error the container is Held, and
+// has what its pod alone determines; see ErrMissing and ErrCreate.
+func Container(ctx context.Context, pod *corev1.Pod, name string, o Options) (wire.Container, error) {
+	for c, list := range podutil.ContainerIter(&pod.Spec, podutil.AllContainers) {
+		if c.Name != name {
+			continue
+		}
+		out, err := translation{ctx, pod, o}.container(c, kinds[list])
+		for _, e := range pod.Spec.EphemeralContainers {
+			if e.Name == name {
+				out.Target = e.TargetContainerName
+			}
+		}
+		if err != nil {
+			out.Held = &wire.Held{Reason: "CreateContainerConfigError", Message: err.Error()}
+			if errors.Is(err, ErrCreate) {
+				out.Held.Reason = "CreateContainerError"
+			}
+		}
+		return out, err
+	}
+	return wire.Container{}, missing("container", name)
 }
 
 // Volumes returns the pod's volumes with their current files, and with an error those that can be read. Of the options
@@ -124,22 +134,35 @@ func Volumes(ctx context.Context, pod *corev1.Pod, o Options) ([]wire.Volume, er
 	var failed []error
 	for i := range pod.Spec.Volumes {
 		v, err := t.volume(&pod.Spec.Volumes[i])
-		if err != nil {
+		switch {
+		case err != nil:
 			failed = append(failed, fmt.Errorf("volume %s: %w", pod.Spec.Volumes[i].Name, err))
-			continue
+		case pod.Spec.Volumes[i].Image == nil || v.Disk != "": // for an image, those wait that mount it
+			out = append(out, v)
 		}
-		out = append(out, v)
 	}
 	return out, errors.Join(failed...)
 }
 
-// hostname returns a pod's host name: its hostnameOverride unchanged, or a name cut to 63 characters.
+// hostname returns a pod's host name, cut as by a kubelet.
 func hostname(pod *corev1.Pod) string {
-	if pod.Spec.HostnameOverride != nil {
-		return *pod.Spec.HostnameOverride
+	name := ptr.Deref(pod.Spec.HostnameOverride, cmp.Or(pod.Spec.Hostname, pod.Name))
+	if len(name) > maxHostname {
+		return strings.TrimRight(name[:maxHostname], "-.")
 	}
-	name := cmp.Or(pod.Spec.Hostname, pod.Name)
-	return name[:min(len(name), 63)]
+	return name
+}
+
+// fullHostname returns the pod's host name as its kernel has it.
+func (t translation) fullHostname() string {
+	return wire.Pod{Hostname: hostname(t.pod), Network: network(t.pod, t.o)}.KernelHostname()
+}
+
+// network returns the pod's network as far as it is known before its host has an address for it.
+func network(pod *corev1.Pod, o Options) wire.Network {
+	out := o.Network
+	out.FQDN = ptr.Deref(pod.Spec.SetHostnameAsFQDN, false)
+	return out
 }
 
 // translation is the translation of one pod.

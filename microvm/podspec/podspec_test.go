@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodeless/nodeless/microvm/fargate"
@@ -78,6 +77,23 @@ func read(t *testing.T, text string) *corev1.Pod {
 func translated(t *testing.T, text string) (wire.Pod, error) {
 	t.Helper()
 	p := read(t, text)
+	return Spec(t.Context(), p, options(p))
+}
+
+// refused returns why a pod, or the first container that is held, cannot be translated.
+func refused(t *testing.T, text string) error {
+	t.Helper()
+	p := read(t, text)
+	spec, err := Spec(t.Context(), p, options(p))
+	for _, c := range spec.Containers {
+		if err == nil {
+			_, err = Container(t.Context(), p, c.Name, options(p))
+		}
+	}
+	return err
+}
+
+func options(p *corev1.Pod) Options {
 	o := Options{
 		Objects: cluster{}, PodIP: "10.0.0.7", HostIP: "10.0.0.7", CPUMilli: 1500, MemoryBytes: 1 << 30,
 		Services: []string{"KUBERNETES_SERVICE_HOST=10.96.0.1"},
@@ -86,7 +102,7 @@ func translated(t *testing.T, text string) (wire.Pod, error) {
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		o.Images[c.Name], o.Disks[c.Name] = busybox{}, "disk-"+c.Name
 	}
-	return Spec(t.Context(), p, o)
+	return o
 }
 
 func TestVariables(t *testing.T) {
@@ -375,6 +391,70 @@ spec:
 	}
 }
 
+// As with a kubelet, what is wrong with one container holds back no other.
+func TestAContainerIsHeldBackAlone(t *testing.T) {
+	got, err := translated(t, `
+metadata: {name: p, namespace: n}
+spec:
+  initContainers: [{name: side, restartPolicy: Always, envFrom: [{configMapRef: {name: absent}}]}]
+  containers:
+  - {name: good, command: [sleep]}
+  - {name: profile, securityContext: {seccompProfile: {type: Localhost, localhostProfile: x}}, tty: true}
+  - {name: key, env: [{name: X, valueFrom: {secretKeyRef: {name: keys, key: other}}}], restartPolicy: Never}
+`)
+	if err != nil || len(got.Containers) != 4 {
+		t.Fatalf("%d containers, %v", len(got.Containers), err)
+	}
+	side, good, profile, key := got.Containers[0], got.Containers[1], got.Containers[2], got.Containers[3]
+	for _, c := range []struct {
+		of           wire.Container
+		reason, says string
+	}{
+		{side, "CreateContainerConfigError", `configmap "absent" not found`},
+		{profile, "CreateContainerError", `failed to create containerd container: cannot load seccomp profile`},
+		{key, "CreateContainerConfigError", `variable X: key "other in secret keys" not found`},
+	} {
+		if h := c.of.Held; h == nil || h.Reason != c.reason || !strings.HasPrefix(h.Message, c.says) {
+			t.Errorf("%s: %+v, want %s %s", c.of.Name, h, c.reason, c.says)
+		}
+	}
+	if good.Held != nil || !slices.Equal(good.Args, []string{"sleep"}) {
+		t.Errorf("%+v", good)
+	}
+	// What the pod alone determines is known even so.
+	if side.Kind != wire.KindSidecar || !profile.TTY || key.RestartPolicy != wire.RestartNever {
+		t.Errorf("%+v\n%+v\n%+v", side, profile, key)
+	}
+}
+
+// A volume whose image is missing holds back only the containers that mount it.
+func TestAnImageVolumeHoldsBackWhatMountsIt(t *testing.T) {
+	p := read(t, `
+metadata: {name: p, namespace: n}
+spec:
+  containers: [{name: with, volumeMounts: [{name: data, mountPath: /data}]}, {name: without}]
+  volumes: [{name: data, image: {reference: a}}, {name: scratch, emptyDir: {}}]
+`)
+	o := options(p)
+	for _, pulled := range []bool{false, true} {
+		volumes := []wire.Volume{{Name: "scratch"}}
+		if pulled {
+			o.ImageVolumes = map[string]string{"data": "disk-data"}
+			volumes = append([]wire.Volume{{Name: "data", Disk: "disk-data"}}, volumes...)
+		}
+		got, err := Spec(t.Context(), p, o)
+		if err != nil || !reflect.DeepEqual(got.Volumes, volumes) {
+			t.Fatalf("%+v, %v", got.Volumes, err)
+		}
+		if with, without := got.Containers[0], got.Containers[1]; (with.Held == nil) != pulled || without.Held != nil {
+			t.Errorf("pulled %t: %+v, %+v", pulled, with.Held, without.Held)
+		} else if pulled && !reflect.DeepEqual(with.Mounts,
+			[]wire.Mount{{Volume: "data", Disk: "disk-data", Path: "/data", ReadOnly: true}}) {
+			t.Errorf("%+v", with.Mounts)
+		}
+	}
+}
+
 func TestWhatCannotBeTranslatedIsNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec    string
@@ -383,9 +463,9 @@ func TestWhatCannotBeTranslatedIsNamed(t *testing.T) {
 	}{
 		"a ConfigMap that is not there": {
 			`{containers: [{name: c, envFrom: [{configMapRef: {name: absent}}]}]}`,
-			`container c: configmap "absent" not found`, true,
+			`configmap "absent" not found`, true,
 		},
-		"a key that is not there": {`{containers: [{name: c, env: [{name: X, valueFrom: {configMapKeyRef: {name: settings, key: other}}}]}]}`, `container c: variable X: key "other in configmap settings" not found`, true},
+		"a key that is not there": {`{containers: [{name: c, env: [{name: X, valueFrom: {configMapKeyRef: {name: settings, key: other}}}]}]}`, `variable X: key "other in configmap settings" not found`, true},
 		"a Secret of a volume": {
 			`{containers: [{name: c}], volumes: [{name: v, secret: {secretName: absent}}]}`,
 			`volume v: secret "absent" not found`, true,
@@ -403,13 +483,9 @@ func TestWhatCannotBeTranslatedIsNamed(t *testing.T) {
 		"a path from the root":        {`{containers: [{name: c, env: [{name: A, value: /x}], volumeMounts: [{name: v, mountPath: /x, subPathExpr: $(A)}]}], volumes: [{name: v, emptyDir: {}}]}`, "must not be an absolute path", false},
 		"a path of unknown variables": {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPathExpr: $(A)/$(B)}]}], volumes: [{name: v, emptyDir: {}}]}`, "variables without a value: A, B", false},
 		"a way out of a volume":       {`{containers: [{name: c, volumeMounts: [{name: v, mountPath: /x, subPath: ../..}]}], volumes: [{name: v, emptyDir: {}}]}`, "leads out of the volume", false},
-		"a port that has no number": {
-			`{containers: [{name: c, livenessProbe: {tcpSocket: {port: web}}}]}`,
-			`livenessProbe: port "web" is none of the container's`, false,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := translated(t, "metadata: {name: p, namespace: n}\nspec: "+c.spec)
+			err := refused(t, "metadata: {name: p, namespace: n}\nspec: "+c.spec)
 			if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, ErrMissing) != c.missing {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -575,12 +651,6 @@ func TestHowAPodIsDoing(t *testing.T) {
 				t.Errorf("phase %s, ready %s, want %s %s; %+v", got.Phase, condition(got, corev1.PodReady), c.phase, c.ready, got)
 			}
 		})
-	}
-}
-
-func TestLongNamesAreCutForTheHostname(t *testing.T) {
-	if got := hostname(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: strings.Repeat("a", 100)}}); len(got) != 63 {
-		t.Errorf("got %d characters", len(got))
 	}
 }
 

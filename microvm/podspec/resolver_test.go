@@ -2,11 +2,14 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodeless/nodeless/microvm/wire"
 )
 
 // The policies, one by one: what a kubelet writes into /etc/resolv.conf.
@@ -80,5 +83,26 @@ func TestTheDomainOfAHostName(t *testing.T) {
 	}
 	if got := HostDomain(&corev1.Pod{}, "cluster.local"); got != "" {
 		t.Error(got)
+	}
+}
+
+// With setHostnameAsFQDN, a pod's kernel, /etc/hostname and HOSTNAME have one name.
+func TestTheHostNameWithItsDomain(t *testing.T) {
+	for _, c := range []struct{ fqdn, domain, want string }{
+		{"true", "db.shop.svc.cluster.local", "web.db.shop.svc.cluster.local"},
+		{"false", "db.shop.svc.cluster.local", "web"},
+		{"true", "", "web"},
+	} {
+		p := read(t, "metadata: {name: web}\nspec: {setHostnameAsFQDN: "+c.fqdn+", containers: [{name: c}]}")
+		o := options(p)
+		o.Network = wire.Network{Domain: c.domain, Nameservers: []string{"192.0.2.1"}}
+		got, err := Spec(t.Context(), p, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if env := got.Containers[0].Env; got.KernelHostname() != c.want || !slices.Contains(env, "HOSTNAME="+c.want) ||
+			got.Network.Nameservers[0] != "192.0.2.1" {
+			t.Errorf("%+v: %s, %q", c, got.KernelHostname(), env)
+		}
 	}
 }

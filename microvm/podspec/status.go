@@ -25,9 +25,8 @@ type Account struct {
 	Failure string
 	// ImageIDs are the running images, by container.
 	ImageIDs map[string]string
-	// Waiting is why a container has not been started, until the guest reports it: the reason and message of its state,
-	// such as ErrImagePull, by container.
-	Waiting map[string]corev1.ContainerStateWaiting
+	// Waiting is why containers have not been started, until the guest reports them.
+	Waiting Waiting
 	// Resources are the resources that containers have been given, by container; those not listed have what the pod
 	// specifies.
 	Resources map[string]corev1.ResourceRequirements
@@ -35,6 +34,18 @@ type Account struct {
 	Infeasible string
 	// ResizeError is why the last attempt to resize them failed; "" if it did not.
 	ResizeError string
+}
+
+// Waiting is why containers have not been started: the reason and message of their state, such as ErrImagePull, by
+// container. That of "" is the reason of those without one of their own.
+type Waiting map[string]corev1.ContainerStateWaiting
+
+// Of returns why a container waits; found is false if that is unknown.
+func (w Waiting) Of(container string) (why corev1.ContainerStateWaiting, found bool) {
+	if why, found = w[container]; !found {
+		why, found = w[""]
+	}
+	return why, found
 }
 
 // given returns the resources that a container has been given.
@@ -100,9 +111,10 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 	otherwise corev1.ContainerStateWaiting,
 ) corev1.ContainerStatus {
 	out := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: a.ImageIDs[c.Name], Started: ptr.To(false)}
+	out.VolumeMounts = mounted(c)
 	s := told[c.Name]
 	if s == nil {
-		waiting, known := a.Waiting[c.Name]
+		waiting, known := a.Waiting.Of(c.Name)
 		if !known {
 			waiting = otherwise
 		}
@@ -113,13 +125,13 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 	out.Started = ptr.To(s.State == wire.Running && s.StartupDone)
 	last, previous := Runs(s)
 	if last >= 0 {
-		out.ContainerID = containerID(pod, c.Name, last)
+		out.ContainerID, out.User = containerID(pod, c.Name, last), userOf(s)
 	}
 	switch s.State {
 	case wire.Running:
 		out.State.Running = &corev1.ContainerStateRunning{StartedAt: truncated(s.Started)}
 	case wire.Terminated:
-		out.State.Terminated = terminated(s.Exit)
+		out.State.Terminated = terminated(pod, s.Exit)
 		out.State.Terminated.ContainerID = out.ContainerID
 	default:
 		out.State.Waiting = &corev1.ContainerStateWaiting{Reason: s.Reason, Message: s.Message}
@@ -128,7 +140,7 @@ func containerStatus(pod *corev1.Pod, c *corev1.Container, told map[string]*wire
 		}
 	}
 	if s.LastExit != nil {
-		out.LastTerminationState.Terminated = terminated(s.LastExit)
+		out.LastTerminationState.Terminated = terminated(pod, s.LastExit)
 		out.LastTerminationState.Terminated.ContainerID = containerID(pod, c.Name, previous)
 	}
 	return out
@@ -169,12 +181,21 @@ func containerID(pod *corev1.Pod, name string, run int) string {
 	return fmt.Sprintf("nodeless://%s-%s-%d", pod.UID, name, run)
 }
 
-func terminated(e *wire.Exit) *corev1.ContainerStateTerminated {
+// maxMessages bounds the bytes of all containers' termination messages together; each container gets an equal part, as
+// with a kubelet (normalizeStatus in pkg/kubelet/status, Kubernetes 1.36).
+const maxMessages = 12 << 10
+
+func terminated(pod *corev1.Pod, e *wire.Exit) *corev1.ContainerStateTerminated {
 	if e == nil {
-		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "ContainerStatusUnknown"}
+		return &corev1.ContainerStateTerminated{ExitCode: 137, Reason: unknown}
+	}
+	message := e.Message
+	all := len(pod.Spec.InitContainers) + len(pod.Spec.Containers) + len(pod.Spec.EphemeralContainers)
+	if most := maxMessages / all; len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "")
 	}
 	return &corev1.ContainerStateTerminated{
-		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: e.Message,
+		ExitCode: int32(e.Code), Signal: int32(e.Signal), Reason: e.Reason, Message: message,
 		StartedAt: truncated(e.Started), FinishedAt: truncated(e.Finished),
 	}
 }
@@ -272,6 +293,10 @@ func setConditions(pod *corev1.Pod, s *corev1.PodStatus, a Account) {
 		add(corev1.PodReady, true, "", "")
 	}
 	add(corev1.PodReadyToStartContainers, len(a.Pod.Containers) > 0 && over == "", "", "")
+	if podutil.AllContainersCouldRestart(&pod.Spec) {
+		c := isRestarting(a, over)
+		add(c.Type, c.Status == corev1.ConditionTrue, c.Reason, c.Message)
+	}
 	switch {
 	case over != "":
 	case a.Infeasible != "":

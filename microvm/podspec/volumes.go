@@ -8,15 +8,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/kubernetes/pkg/securitycontext"
 	"k8s.io/utils/ptr"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
 
-// The API's defaults for modes and lifetimes.
+// The API's defaults for modes and lifetimes, and the mode of tokens that belong to a user or group.
 const (
 	defaultMode         = 0o644
 	defaultTokenSeconds = 60 * 60
+	ownerOnly           = 0o600
 )
 
 // volume translates a volume of the pod, with its files.
@@ -25,6 +28,9 @@ func (t translation) volume(v *corev1.Volume) (wire.Volume, error) {
 	var err error
 	switch {
 	case v.EmptyDir != nil:
+		if m := v.EmptyDir.Medium; m != corev1.StorageMediumDefault && m != corev1.StorageMediumMemory {
+			return out, fmt.Errorf("its medium %q is not supported by microVMs", m)
+		}
 		if v.EmptyDir.SizeLimit != nil {
 			out.SizeLimit = v.EmptyDir.SizeLimit.Value()
 		}
@@ -147,6 +153,19 @@ func (t translation) projected(v *corev1.ProjectedVolumeSource) ([]wire.File, er
 	return out, nil
 }
 
+// user returns the user that all of the pod's containers run as by its specification, nil if there is none. As with a
+// kubelet, tokens belong to that user (pkg/volume/util, FsUserFrom, Kubernetes 1.36).
+func (t translation) user() (same *int64) {
+	for c := range podutil.ContainerIter(&t.pod.Spec, podutil.AllContainers) {
+		user, ok := securitycontext.DetermineEffectiveRunAsUser(t.pod, c)
+		if !ok || same != nil && *same != *user {
+			return nil
+		}
+		same = user
+	}
+	return same
+}
+
 func (t translation) source(s *corev1.VolumeProjection, mode *int32) ([]wire.File, error) {
 	switch {
 	case s.ConfigMap != nil:
@@ -161,7 +180,11 @@ func (t translation) source(s *corev1.VolumeProjection, mode *int32) ([]wire.Fil
 		if err != nil {
 			return nil, fmt.Errorf("token of service account %q: %w", t.pod.Spec.ServiceAccountName, err)
 		}
-		return []wire.File{{Path: s.ServiceAccountToken.Path, Mode: modeOf(mode), Data: []byte(token)}}, nil
+		out := wire.File{Path: s.ServiceAccountToken.Path, Mode: modeOf(mode), UID: t.user(), Data: []byte(token)}
+		if out.UID != nil || t.pod.Spec.SecurityContext != nil && t.pod.Spec.SecurityContext.FSGroup != nil {
+			out.Mode = ownerOnly // as with a kubelet; the guest makes it readable for the fsGroup
+		}
+		return []wire.File{out}, nil
 	}
 	return nil, fmt.Errorf("a source of its type is not supported by microVMs")
 }

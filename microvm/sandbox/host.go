@@ -182,8 +182,6 @@ type Workload struct {
 	Pod wire.Pod
 	// After is the ended VM of the same pod, if there was one. The new VM takes over its name, address and logs.
 	After *VM `json:"-"`
-	// Resolve, if set, is called when the pod's address is known and returns the Pod to use.
-	Resolve func(address string) (wire.Pod, error) `json:"-"`
 }
 
 var idPattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9.-]{0,62}$`)

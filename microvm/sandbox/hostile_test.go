@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -50,7 +52,10 @@ func TestAStatusIsLimited(t *testing.T) {
 	exit := &wire.Exit{Reason: long[:10_000], Message: long[:10_001]}
 	update := wire.Update{
 		Status: wire.PodStatus{Failure: long[:10_000], Containers: []wire.ContainerStatus{
-			{Name: "main", Reason: long[:10_000], Message: "x" + long, Exit: exit, LastExit: exit},
+			{
+				Name: "main", Reason: long[:10_000], Message: "x" + long, Exit: exit, LastExit: exit,
+				User: &wire.User{Groups: make([]int64, 10_000)},
+			},
 			{Name: "main", Message: "again"},
 			{Name: "other"},
 			{Name: "side"},
@@ -70,6 +75,9 @@ func TestAStatusIsLimited(t *testing.T) {
 	c := got.Pod.Containers
 	if len(c) != 2 || c[0].Name != "main" || c[1].Name != "side" {
 		t.Fatalf("%d containers", len(c))
+	}
+	if n := len(c[0].User.Groups); n != 1024 {
+		t.Errorf("its user has %d groups", n)
 	}
 	for what, text := range map[string]string{
 		"a reason": c[0].Reason, "an exit's reason": c[0].Exit.Reason, "a last exit's reason": c[0].LastExit.Reason,
@@ -123,4 +131,62 @@ func TestAFailureIsLimited(t *testing.T) {
 	if got, _ := s.vm.Status(); !strings.Contains(got.Failure, "the guest says it runs pod") || len(got.Failure) > 4096 {
 		t.Errorf("%d bytes: %.200s", len(got.Failure), got.Failure)
 	}
+}
+
+// Of a flood of events a host keeps the latest, and not the memory of the others.
+func TestAFloodOfEventsIsNotKept(t *testing.T) {
+	flood := json.RawMessage(`{"Status": {}, "Events": [` + strings.Repeat("{},", 100_000) + `{"Reason": "last"}]}`)
+	s := talking(t, func(s *wire.Stream, _ string, _ json.RawMessage) (any, error) {
+		for range 20 {
+			if err := s.SendMessage(flood); err != nil {
+				return nil, err
+			}
+		}
+		return nil, errors.New("that was all")
+	})
+	if err := s.followStatus(); err == nil {
+		t.Error("the guest goes on")
+	}
+	got := s.vm.TakeEvents()
+	if len(got) != maxEvents || cap(got) > 2*maxEvents || got[len(got)-1].Reason != "last" {
+		t.Errorf("%d events of %d, the last is %+v", len(got), cap(got), got[len(got)-1])
+	}
+}
+
+// A guest that changes its status all the time keeps its host busy only every 50 ms, and the host still learns the newest
+// status soon: those that have come since the last pause count as one.
+func TestUpdatesAreTakenAtALimitedRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const (
+			updates = 10_000
+			takes   = updateBurst + updates/maxUpdates
+		)
+		s := talking(t, func(s *wire.Stream, _ string, _ json.RawMessage) (any, error) {
+			for i := range updates {
+				u := wire.Update{Status: wire.PodStatus{Containers: []wire.ContainerStatus{{Name: "main", Restarts: i}}}}
+				if i%(updates/10) == 0 {
+					u.Events = []wire.Event{{Container: "main", Reason: fmt.Sprint(i / (updates / 10))}}
+				}
+				if err := s.SendMessage(u); err != nil {
+					return nil, err
+				}
+			}
+			return nil, errors.New("that was all")
+		})
+		began := time.Now()
+		err := s.followStatus()
+		if took := time.Since(began); took < (takes/2-updateBurst)*updatePause || took > 2*takes*updatePause {
+			t.Errorf("%d updates were taken in %s (%v)", updates, took, err)
+		}
+		if got, _ := s.vm.Status(); len(got.Pod.Containers) != 1 || got.Pod.Containers[0].Restarts != updates-1 {
+			t.Errorf("the last update is lost: %+v", got.Pod)
+		}
+		said := ""
+		for _, e := range s.vm.TakeEvents() {
+			said += e.Reason
+		}
+		if said != "0123456789" {
+			t.Errorf("the events are %s", said)
+		}
+	})
 }

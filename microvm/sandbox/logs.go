@@ -125,7 +125,7 @@ func (l *Logs) store(conn *wire.Conn) error {
 		if err := l.writeWhenRoom(r, s.Done()); err != nil {
 			return err
 		}
-		if unsaid++; unsaid < mostUnsaid && s.Waits() {
+		if unsaid++; unsaid < mostUnsaid && s.Queued() > 0 {
 			continue // fewer acknowledgements during a flood
 		}
 		if err := s.SendMessage(wire.LogsTaken{Through: r.Nanos}); err != nil {

@@ -168,6 +168,17 @@ func noneOpen(t *testing.T, h *Host) {
 	}
 }
 
+// rootOf returns the files of the disks of a container and its image volumes: all are the same image.
+func rootOf(c wire.Container) map[string]string {
+	out := map[string]string{c.Disk: shared.disk}
+	for _, m := range c.Mounts {
+		if m.Disk != "" {
+			out[m.Disk] = shared.disk
+		}
+	}
+	return out
+}
+
 // container returns a container that runs a shell script on the busybox disk.
 func container(name, script string) wire.Container {
 	return wire.Container{

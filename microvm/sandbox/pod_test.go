@@ -254,6 +254,24 @@ func containersLives(t *testing.T, d vmm.Driver) {
 	}
 }
 
+// The limits of a pod hold for all of its containers together, whatever those of each are.
+func TestLimitsOfAPod(t *testing.T) { withEachDriver(t, aPodIsLimited) }
+
+func aPodIsLimited(t *testing.T, d vmm.Driver) {
+	hungry := container("hungry", "x=$(dd if=/dev/zero bs=1M count=24 | tr '\\0' 'x'); echo ${#x}")
+	hungry.MemoryBytes = 64 << 20
+	vm := run(t, open(t, Config{Driver: d}), workload("limited", wire.Pod{
+		Containers: []wire.Container{hungry, container("other", "exit 3")},
+		Limits:     wire.Limits{MemoryBytes: 16 << 20, CPUMilli: 900},
+	}))
+	s := await(t, vm, "the pod's end", ended)
+	for i, want := range []string{"137 OOMKilled", "3 Error"} {
+		if e := s.Pod.Containers[i].Exit; fmt.Sprint(e.Code, " ", e.Reason) != want {
+			t.Errorf("%s ended with %d %s, want %s", s.Pod.Containers[i].Name, e.Code, e.Reason, want)
+		}
+	}
+}
+
 // restarted returns how the last run of a container ended, nil if it was not restarted.
 func restarted(s Status, i int) *wire.Exit {
 	if len(s.Pod.Containers) <= i || s.Pod.Containers[i].Restarts == 0 {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/nodeless/nodeless/microvm/wire"
 )
@@ -14,6 +17,12 @@ import (
 const (
 	pingPeriod = 5 * time.Second
 	maxEvents  = 256 // not taken yet; the oldest are dropped
+
+	// So many times in a row updates are taken at once, and later once per pause: each time the queued ones together,
+	// up to maxUpdates, since only the last says how the pod is now. The guest combines those that it cannot queue.
+	updateBurst = 20
+	updatePause = 50 * time.Millisecond
+	maxUpdates  = 100
 )
 
 // session is a connection to a guest's agent through which the host follows the pod.
@@ -101,26 +110,57 @@ func (s session) followStatus() error {
 	if err != nil {
 		return err
 	}
+	limit := rate.NewLimiter(rate.Every(updatePause), updateBurst)
 	for {
-		it, err := watch.Receive()
-		if err != nil {
+		select {
+		case <-time.After(limit.Reserve().Delay()):
+		case <-s.conn.Done():
+		}
+		u, err := s.takeUpdates(watch)
+		if u != nil {
+			vm := s.vm
+			vm.update(func() {
+				vm.status.Phase, vm.status.Pod, vm.status.Failure = Running, u.Status, u.Status.Failure
+				vm.events = latest(append(vm.events, u.Events...))
+			})
+		}
+		switch {
+		case u != nil && u.Status.Done:
+			return s.finish()
+		case err != nil:
 			return err
 		}
-		u, err := wire.Message[wire.Update](it)
-		if err != nil {
-			return fmt.Errorf("the guest was ended: %w", err)
-		}
-		vm := s.vm
-		u.Restrict(vm.Containers())
-		vm.update(func() {
-			vm.status.Phase, vm.status.Pod, vm.status.Failure = Running, u.Status, u.Status.Failure
-			vm.events = append(vm.events, u.Events...)
-			vm.events = vm.events[max(0, len(vm.events)-maxEvents):]
-		})
-		if u.Status.Done {
-			return s.finish()
-		}
 	}
+}
+
+// takeUpdates waits for an update, and returns it and those then queued behind it as one, nil if none came before an
+// error. What comes meanwhile is left, since a guest may send faster than its host reads.
+func (s session) takeUpdates(watch *wire.Stream) (u *wire.Update, err error) {
+	for left := 1; left > 0; left-- {
+		it, err := watch.Receive()
+		if err != nil {
+			return u, err
+		}
+		if u == nil {
+			left = min(maxUpdates, 1+watch.Queued())
+		}
+		next, err := wire.Message[wire.Update](it)
+		if err != nil {
+			return u, fmt.Errorf("the guest was ended: %w", err)
+		}
+		next.Restrict(s.vm.Containers())
+		if u != nil {
+			next.Events = append(u.Events, next.Events...)
+		}
+		next.Events = latest(next.Events)
+		u = &next
+	}
+	return u, nil
+}
+
+// latest returns the events that are kept, without the memory of others.
+func latest(events []wire.Event) []wire.Event {
+	return slices.Clone(events[max(0, len(events)-maxEvents):])
 }
 
 // finish ends a VM whose pod has completed, to free its resources.

@@ -21,10 +21,12 @@ import (
 // vmRecord is what a later host process needs to know about a VM. It holds none of the pod's contents: secrets exist
 // only in the guest's memory.
 type vmRecord struct {
-	ID           string
-	Grace        time.Duration
-	Containers   []string // names, in the pod's order; then those added to the running pod
-	Disks        []string // serials of the disks on the VM's devices
+	ID         string
+	Grace      time.Duration
+	Containers []string // names, in the pod's order; then those added to the running pod
+	Disks      []string // serials of the disks on the VM's devices
+	// Added are the devices of the disks that the VM did not have at its start, by the disks' serials.
+	Added        map[string]string
 	Network      wire.Network
 	Lent         bool // the caller took the address and releases it
 	FromTemplate bool
@@ -79,11 +81,6 @@ func (vm *VM) start(ctx context.Context, w Workload) error {
 		return err
 	}
 	pod, at := w.Pod, vm.record.Network
-	if w.Resolve != nil {
-		if pod, err = w.Resolve(addressOf(at)); err != nil {
-			return err
-		}
-	}
 	pod.ID, pod.Disks = w.ID, disks
 	if w.ScratchBytes > 0 {
 		pod.Scratch = scratchSerial

@@ -40,9 +40,7 @@ type VM struct {
 	process *vmm.Process // nil if it ended before this host process adopted the VM
 	pending *wire.Pod    // pod to hand to the guest; nil afterwards
 	lost    bool
-	adding  sync.Mutex // serialises Add
-	// unmounted are the devices of disks that the guest has not mounted yet, by serial; guarded by adding.
-	unmounted map[string]string
+	adding  sync.Mutex // serialises Add and Supply
 
 	mu       sync.Mutex
 	record   vmRecord
@@ -55,7 +53,7 @@ type VM struct {
 func newVM(h *Host, dir string, r vmRecord) *VM {
 	return &VM{
 		Guest: newGuest(r.ID), Logs: newLogs(dir, r.Containers), host: h, dir: dir, record: r,
-		status: Status{Phase: Starting}, changed: make(chan struct{}), unmounted: map[string]string{},
+		status: Status{Phase: Starting}, changed: make(chan struct{}),
 	}
 }
 

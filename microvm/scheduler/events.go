@@ -73,16 +73,17 @@ func (s *Scheduler) podChanged(old, now client.Object) {
 	if !ok || !isOurs(pod) {
 		return
 	}
-	key := client.ObjectKeyFromObject(pod)
 	if now != nil {
-		s.pods.update(pod.UID, func(p *record) { p.key = key })
+		if s.pods.podSeen(pod) {
+			s.work.addWaiting(nil) // its host has room for others
+		}
 	} else {
 		s.api.wrote.Forget(pod.UID)
 		if s.pods.podGone(pod.UID) { // delete its NodeClaim by UID: another pod may have the name
 			s.work.add(string(pod.UID))
 		}
 	}
-	s.work.add(key.String())
+	s.work.add(client.ObjectKeyFromObject(pod).String())
 	s.work.addProfile(pod.Labels[fargate.ProfileLabel])
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/nodeless/nodeless/api/v1alpha1"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/microvm"
+	"github.com/nodeless/nodeless/microvm/fargate"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
@@ -115,6 +116,7 @@ func (w *state) nodeOf(t *testing.T, pod *corev1.Pod) *corev1.Node {
 
 func TestHowPodsEnd(t *testing.T) {
 	w, h := start(t), newHost("h1", "10.77.6.1")
+	h.d.Capacity = fargate.Size{MilliCPU: 250, MemoryBytes: 1 << 30} // one pod at a time
 	h.broken = errors.New("no kernel")
 	w.controller(t, h)
 
@@ -138,8 +140,18 @@ func TestHowPodsEnd(t *testing.T) {
 	if err := w.Client.Get(t.Context(), client.ObjectKey{Name: done.Spec.NodeName}, &corev1.Node{}); err != nil {
 		t.Errorf("its Node stays until the pod is deleted, so that its logs can be read: %v", err)
 	}
-	if err := w.Client.Delete(t.Context(), job); err != nil {
-		t.Fatal(err)
+	next := w.pod("next", "100m")
+	w.create(t, next)
+	w.pods(t, "the host has room for another pod", 2, func(p *corev1.Pod) error {
+		if p.Name == job.Name {
+			return nil
+		}
+		return runs(p)
+	})
+	for _, pod := range []*corev1.Pod{job, next} {
+		if err := w.Client.Delete(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
 	}
 	w.empty(t, h)
 

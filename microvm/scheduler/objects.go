@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/api/v1alpha1"
@@ -136,7 +137,8 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 				{Type: corev1.NodeInternalIP, Address: ip.String()},
 				{Type: corev1.NodeHostName, Address: hostname},
 			},
-			Conditions: nodeConditions(true, "", now),
+			Conditions:      nodeConditions(true, "", now),
+			RuntimeHandlers: runtimeHandlers, Features: &corev1.NodeFeatures{SupplementalGroupsPolicy: ptr.To(true)},
 			NodeInfo: corev1.NodeSystemInfo{
 				Architecture: host.Arch, OperatingSystem: "linux", KubeletVersion: host.Version, KernelVersion: host.Kernel,
 				ContainerRuntimeVersion: "nodeless://" + strings.ToLower(host.Engine), OSImage: osImage(host.Engine),
@@ -146,6 +148,11 @@ func newNode(claim *karpv1.NodeClaim, host microvm.Description, ip netip.Addr, n
 	setKubelet(&node.Status, host, ip)
 	return node
 }
+
+// runtimeHandlers says what microVMs can do: a kubelet asks its container runtime.
+var runtimeHandlers = []corev1.NodeRuntimeHandler{{Features: &corev1.NodeRuntimeHandlerFeatures{
+	RecursiveReadOnlyMounts: ptr.To(true), UserNamespaces: ptr.To(false),
+}}}
 
 // osImage returns the OSImage of a pod's Node.
 func osImage(engine string) string {

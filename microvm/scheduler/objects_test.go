@@ -33,6 +33,10 @@ func TestANewNodeEvictsNobody(t *testing.T) {
 	if !keys[karpv1.UnregisteredTaintKey] {
 		t.Error("a Node no claim has taken yet does not say so")
 	}
+	if s := node.Status; len(s.RuntimeHandlers) != 1 || !*s.RuntimeHandlers[0].Features.RecursiveReadOnlyMounts ||
+		!*s.Features.SupplementalGroupsPolicy {
+		t.Errorf("it does not say what microVMs can do: %+v, %+v", s.RuntimeHandlers, s.Features)
+	}
 }
 
 // Where pods reach the kubelet, InternalIP leads to it, since metrics-server and Prometheus use that address. A

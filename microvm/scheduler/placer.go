@@ -47,8 +47,8 @@ func (p *placer) schedule(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	if refusal != (fargate.Refusal{}) {
 		return 0, p.refuse(ctx, pod, refusal)
 	}
-	if name := fargate.ForbiddenSysctl(pod); name != "" {
-		return 0, p.reject(ctx, pod, fargate.ReasonSysctl, fmt.Sprintf("forbidden sysctl: %q not allowlisted", name))
+	if reason, message := fargate.Rejection(pod); reason != "" {
+		return 0, p.reject(ctx, pod, reason, message)
 	}
 	size, _ := fargate.Provision(&profile.Spec, pod, p.hosts.abilities().GuestOverhead)
 	host, why := p.reserve(profile, pod, size)
@@ -114,7 +114,7 @@ func overLimit(profile *v1alpha1.FargateProfile, others []reservation, size farg
 	if l == nil {
 		return ""
 	}
-	sum, pods := used(others, func(r reservation) bool { return r.profile == profile.Name })
+	sum, pods := used(others, func(r reservation) bool { return r.profile == profile.Name && !r.over })
 	sum = sum.Add(size)
 	over := func(what, limit string) string {
 		return fmt.Sprintf("FargateProfile %s: its limit of %s %s would be exceeded; delete pods of the profile or raise "+

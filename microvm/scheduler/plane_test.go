@@ -43,11 +43,12 @@ type state struct {
 	*stacktest.Stack
 	namespace string
 	profile   *v1alpha1.FargateProfile
+	away      time.Duration // of a silent host until it is lost
 }
 
 func start(t *testing.T) *state {
 	t.Helper()
-	w := &state{Stack: stacktest.Start(t)}
+	w := &state{Stack: stacktest.Start(t), away: time.Minute}
 	w.namespace = planetest.Namespace(t, w.Plane)
 	// The controller has only the roles that "nodeless rbac" prints.
 	for _, o := range rbac.Objects(w.namespace, controller.DefaultLease) {
@@ -89,10 +90,9 @@ func (w *state) controller(t *testing.T, hosts ...microvm.Host) *stacktest.Repli
 			UserName: "system:serviceaccount:" + w.namespace + ":" + rbac.Name,
 			Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 		}
-		o.LeaderNamespace = w.namespace
 		o.Fargate = &controller.Fargate{
-			Hosts: hosts, HostGrace: time.Second, HostAway: 5 * time.Second, At: at,
-			Listener: listener,
+			Hosts: hosts, HostGrace: time.Second, HostAway: w.away, At: at,
+			Listener: listener, Namespace: w.namespace,
 		}
 	})
 	<-r.Leads

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,8 +32,11 @@ type podStatus struct {
 const stopSlack = 30 * time.Second
 
 // report writes the status that the host of a bound pod reports, and stops the pod at its active deadline. It returns
-// the time left until the deadline, 0 if there is none.
+// the time left until the deadline, or until the status may be written; 0 if there is none.
 func (s *podStatus) report(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
+	if wait := s.pods.pace(pod.UID, s.o.Clock.Now()); wait > 0 {
+		return wait, nil
+	}
 	if done, err := s.reject(ctx, pod); done || err != nil {
 		return 0, err
 	}
@@ -116,7 +120,8 @@ func (s *podStatus) write(ctx context.Context, pod *corev1.Pod, reported corev1.
 	return s.api.patchPod(ctx, before, pod)
 }
 
-// end stops a pod that is being deleted, and removes it from the API once none of its containers run.
+// end stops a pod that is being deleted, and removes it from the API once none of its containers run. It goes on if the
+// API server refuses the pod's status, which the guest decides.
 func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	id, host := vmID(pod.UID), s.hosts.reserved(s.pods.get(pod.UID))
 	if pod.Spec.NodeName == "" || host == nil {
@@ -129,21 +134,28 @@ func (s *podStatus) end(ctx context.Context, pod *corev1.Pod) (time.Duration, er
 	if err != nil {
 		return 0, fmt.Errorf("status of pod %s/%s, which ends: %w", pod.Namespace, pod.Name, err)
 	}
-	if err := s.write(ctx, pod, status.Pod); err != nil {
-		return 0, err
-	}
-	if status.Ended {
-		return 0, s.api.deletePod(ctx, pod)
+	now := s.o.Clock.Now()
+	var written error
+	wait := s.pods.pace(pod.UID, now)
+	if wait == 0 || status.Ended {
+		written = s.write(ctx, pod, status.Pod)
 	}
 	// DeletionTimestamp is when the grace period ends.
-	if left := pod.DeletionTimestamp.Add(stopSlack).Sub(s.o.Clock.Now()); left > 0 {
-		return left, s.stop(ctx, host, pod, ptr.Deref(pod.DeletionGracePeriodSeconds, 0))
+	left := pod.DeletionTimestamp.Add(stopSlack).Sub(now)
+	switch {
+	case status.Ended && left > 0 && written != nil && !apierrors.IsInvalid(written):
+		return 0, written // another attempt may write how the pod ended
+	case status.Ended:
+		return 0, errors.Join(written, s.api.deletePod(ctx, pod))
+	case left > 0:
+		return cmp.Or(wait, left), errors.Join(written,
+			s.stop(ctx, host, pod, ptr.Deref(pod.DeletionGracePeriodSeconds, 0)))
 	}
 	s.o.Log.Warn("removing a microVM that did not end its pod in time", "pod", pod.Namespace+"/"+pod.Name)
 	if err := host.Remove(ctx, id); err != nil && !errors.Is(err, microvm.ErrUnknown) {
 		return 0, fmt.Errorf("remove the microVM of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
-	return 0, s.api.deletePod(ctx, pod)
+	return 0, errors.Join(written, s.api.deletePod(ctx, pod))
 }
 
 // stop tells a host to stop a pod: once, and again if the grace period is shortened.

@@ -100,9 +100,9 @@ func (s *profiles) deletePods(ctx context.Context, name string, pods []corev1.Po
 	return nil
 }
 
-// usage returns the total size and number of a profile's microVMs.
+// usage returns the total size and number of a profile's microVMs, as its limits count them.
 func (s *profiles) usage(profile string) corev1.ResourceList {
-	sum, pods := used(s.pods.reservations(), func(r reservation) bool { return r.profile == profile })
+	sum, pods := used(s.pods.reservations(), func(r reservation) bool { return r.profile == profile && !r.over })
 	list := sum.List()
 	delete(list, corev1.ResourceEphemeralStorage)
 	list[corev1.ResourcePods] = *resource.NewQuantity(int64(pods), resource.DecimalSI)

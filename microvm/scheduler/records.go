@@ -5,8 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/microvm"
@@ -22,14 +24,17 @@ type record struct {
 	retryAt   time.Time            // when to retry the start
 	stopGrace *int64               // grace period in seconds of the last Stop
 	claim     *reservation         // from the choice of a host until the NodeClaim is gone
+	over      bool                 // none of the pod's containers runs or will
 	address   netip.Addr           // of the microVM, once its host has returned it
 	node      string               // name of the Node
+	writes    *rate.Limiter        // of the pod's status; nil before the first
 }
 
 // reservation is the capacity of a pod on a host.
 type reservation struct {
 	host, profile string
 	size          fargate.Size
+	over          bool // as the pod: only its address, disk and logs are left
 }
 
 // spec returns the microVM to run on the reservation's host.
@@ -77,7 +82,7 @@ func (r *records) updateLocked(uid types.UID, change func(*record)) {
 // podGone forgets a pod and reports whether it still has a reservation.
 func (r *records) podGone(uid types.UID) (reserved bool) {
 	r.update(uid, func(p *record) {
-		*p = record{claim: p.claim, address: p.address, node: p.node}
+		*p = record{claim: p.claim, over: p.over, address: p.address, node: p.node}
 		reserved = p.claim != nil
 	})
 	return reserved
@@ -117,7 +122,9 @@ func (r *records) reservationsLocked() []reservation {
 	var all []reservation
 	for _, p := range r.byUID {
 		if p.claim != nil {
-			all = append(all, *p.claim)
+			one := *p.claim
+			one.over = p.over
+			all = append(all, one)
 		}
 	}
 	return all
@@ -141,12 +148,47 @@ func (r *records) onHost(name string) map[types.UID]record {
 	return r.each(func(p record) bool { return p.claim != nil && p.claim.host == name })
 }
 
-// used sums the reservations for which want is true.
+// podSeen records a pod's key, and reports whether the pod has ended since it was last seen.
+func (r *records) podSeen(pod *corev1.Pod) (ended bool) {
+	r.update(pod.UID, func(p *record) {
+		p.key = client.ObjectKeyFromObject(pod)
+		ended = terminal(pod) && !p.over
+		p.over = terminal(pod)
+	})
+	return ended
+}
+
+// A guest can change its pod's status at any rate. This many changes in a row are written at once, later ones together,
+// once per pause.
+const (
+	statusBurst = 5
+	statusPause = 200 * time.Millisecond
+)
+
+// pace returns how long the pod's status must not be written; 0 if it may be written now, which counts as a write.
+func (r *records) pace(uid types.UID, now time.Time) (wait time.Duration) {
+	r.update(uid, func(p *record) {
+		if p.writes == nil {
+			p.writes = rate.NewLimiter(rate.Every(statusPause), statusBurst)
+		}
+		next := p.writes.ReserveN(now, 1)
+		if wait = next.DelayFrom(now); wait > 0 {
+			next.CancelAt(now)
+		}
+	})
+	return wait
+}
+
+// used sums the reservations for which want is true. As with kube-scheduler, a pod that is over uses no CPU and no
+// memory.
 func used(all []reservation, want func(reservation) bool) (sum fargate.Size, pods int) {
 	for _, r := range all {
-		if want(r) {
+		if !want(r) {
+			continue
+		}
+		pods++
+		if !r.over {
 			sum = sum.Add(r.size)
-			pods++
 		}
 	}
 	return sum, pods

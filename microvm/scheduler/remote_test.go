@@ -151,6 +151,7 @@ func (w *state) rejected(t *testing.T, hosts ...string) {
 // to the other host when one is stopped. A host that returns removes microVMs that it no longer has orders for.
 func TestMachinesThatJoinRunPods(t *testing.T) {
 	w := takesHosts(t)
+	w.away = 15 * time.Second
 	w.controller(t)
 	one, two := w.joins(t, "one", "10.77.0.1", "10.77.0.0/20"), w.joins(t, "two", "10.77.16.1", "10.77.16.0/20")
 	w.rejected(t, "one", "two")

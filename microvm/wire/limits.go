@@ -5,10 +5,12 @@ import (
 	"strings"
 )
 
-// Limits of the texts in a pod's status and events, in bytes. A kubelet cuts termination messages to as much.
+// Limits of the texts in a pod's status and events, in bytes, and of the groups of a user. A kubelet cuts termination
+// messages to as much.
 const (
 	maxReason  = 128
 	maxMessage = 4096
+	maxGroups  = 1024
 )
 
 // CutMessage returns the beginning of a message that a guest may have written.
@@ -31,6 +33,9 @@ func (u *Update) Restrict(containers []string) {
 	for i := range s.Containers {
 		c := &s.Containers[i]
 		c.Reason, c.Message = cut(c.Reason, maxReason), CutMessage(c.Message)
+		if u := c.User; u != nil && len(u.Groups) > maxGroups {
+			u.Groups = slices.Clone(u.Groups[:maxGroups])
+		}
 		for _, e := range []*Exit{c.Exit, c.LastExit} {
 			if e != nil {
 				e.Reason, e.Message = cut(e.Reason, maxReason), CutMessage(e.Message)

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -29,6 +30,28 @@ type Pod struct {
 	ShareProcessNamespace bool
 	HostPID               bool // the containers see the guest's processes
 	Sysctls               map[string]string
+	// Limits are those of all containers together: of memory and CPU.
+	Limits Limits
+}
+
+// KernelHostname returns the host name of the kernel, which is also in /etc/hostname.
+func (p Pod) KernelHostname() string {
+	if p.Network.FQDN && p.Network.Domain != "" {
+		return p.Hostname + "." + p.Network.Domain
+	}
+	return p.Hostname
+}
+
+const maxKernelHostname = 64 // bytes (uname(2))
+
+// CheckHostname returns an error, in a kubelet's words (pkg/kubelet/util, Kubernetes 1.36), if the kernel refuses the
+// host name.
+func (p Pod) CheckHostname() error {
+	if name := p.KernelHostname(); len(name) > maxKernelHostname {
+		return fmt.Errorf("failed to construct FQDN from pod hostname and cluster domain, FQDN %s is too long "+
+			"(%d characters is the max, %d characters requested)", name, maxKernelHostname, len(name))
+	}
+	return nil
 }
 
 // Backoff is the delay between restarts: Initial, doubled with each restart up to Max, and Initial again after a run
@@ -44,6 +67,25 @@ const (
 	RestartOnFailure RestartPolicy = "OnFailure"
 	RestartNever     RestartPolicy = "Never"
 )
+
+// EnvFile is a value that the guest reads from a file of a volume before each run. It replaces Mark in Args and Env,
+// and becomes the value of a variable.
+type EnvFile struct {
+	Name              string // of the variable; "" if a later one has replaced it
+	Mark              string
+	Volume, Path, Key string
+	// Optional leaves the variable in Env as it is if there is no value. Otherwise, which may have earlier marks, then
+	// replaces Mark.
+	Optional  bool
+	Otherwise string
+}
+
+// RestartRule says that a container which ends with one of the Codes, or with any other if Except is set, runs again.
+// If All is set, so do all of the pod's containers, init containers included.
+type RestartRule struct {
+	Codes       []int
+	Except, All bool
+}
 
 // Network of the guest. Without an Address the guest has only a loopback interface.
 type Network struct {
@@ -105,13 +147,18 @@ type Container struct {
 	Disk            string // serial of its root disk
 	Args            []string
 	Env             []string // NAME=value
+	EnvFiles        []EnvFile
 	WorkingDir      string
 	User            User
 	Capabilities    []string // like CHOWN; of the bounding set
 	Privileged      bool
 	NoNewPrivileges bool
+	Seccomp         []byte // filter of system calls, an array of the guest's struct sock_filter; nil for none
 	ReadOnlyRoot    bool
 	Limits
+	// RestartRules decide before RestartPolicy, the container's own, which overrides the pod's unless it is "".
+	RestartRules   []RestartRule
+	RestartPolicy  RestartPolicy
 	Mounts         []Mount
 	TTY            bool
 	Stdin          bool
@@ -129,7 +176,14 @@ type Container struct {
 	// Earlier is the container's history in the pod's earlier VMs, which ended while the pod ran; nil if there were
 	// none.
 	Earlier *Earlier
+	// Held is set if the container cannot run yet. Then only what its pod alone determines is valid, and the host
+	// supplies the rest.
+	Held *Held
 }
+
+// Held is the state of a container that waits for its host: a kubelet's reason, such as CreateContainerConfigError or
+// ErrImagePull, and its cause.
+type Held struct{ Reason, Message string }
 
 // Capabilities are those of linux/capability.h in the order of their numbers, without CAP_.
 var Capabilities = strings.Fields(`CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP
@@ -150,7 +204,7 @@ type Limits struct {
 type Earlier struct {
 	Runs     int   // number of runs
 	LastExit *Exit // of its last run; nil if it has not run
-	Over     bool  // it has completed and is not run again
+	Over     bool  // it has ended and is not run again
 }
 
 // Status returns the container's known status until its new VM reports one.
@@ -171,9 +225,12 @@ type User struct {
 // Mount of a volume into a container.
 type Mount struct {
 	Volume   string
+	Disk     string // serial of the image volume's disk; "" for other volumes
 	Path     string // in the container
 	SubPath  string // in the volume
 	ReadOnly bool
+	// Recursive makes a ReadOnly mount include what is mounted below.
+	Recursive bool
 }
 
 // Action is one of these: a command in the container, an HTTP request, a TCP connection, a gRPC health check, a pause.
@@ -183,6 +240,8 @@ type Action struct {
 	TCP   *TCPSocket
 	GRPC  *GRPCHealth
 	Sleep time.Duration
+	// Invalid is why none of them can be performed; "" if one can.
+	Invalid string
 }
 
 // HTTPGet succeeds with a status code from 200 to 399.

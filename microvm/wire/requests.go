@@ -19,6 +19,7 @@ const (
 	KindStats   = "stats"   // nil, Stats
 	KindFiles   = "files"   // Volume, nil: all its files are replaced at once
 	KindAdd     = "add"     // Add, nil: an ephemeral container has begun; its status reports the rest
+	KindSupply  = "supply"  // Add, nil: the later runs of a container that the pod has are like this
 	KindResize  = "resize"  // Resize, nil: the container has its new limits, or is about to be restarted with them
 	KindStop    = "stop"    // Stop, nil: no container runs any more
 	KindPing    = "ping"    // Ping, nil
@@ -62,14 +63,17 @@ type ExecResult struct{ Code int }
 // Connect opens a TCP connection to a port of the pod.
 type Connect struct{ Port int }
 
-// Add adds an ephemeral container to the pod. It is idempotent: the host sends it again if it did not get the reply.
+// Add adds an ephemeral container to the pod or, as a KindSupply request, replaces one that the pod has, except for its
+// limits, which Resize changes. Both are idempotent: the host sends them again if it did not get the reply.
 type Add struct {
 	Container Container
 	// Index is the container's index among those of the pod, which log records refer to.
 	Index int
-	// Device is the serial of the device to which the container's disk was attached; "" if the guest has the disk
-	// already.
+	// Device is the serial of the device to which the container's disk was attached while the guest ran; "" if the guest
+	// has had the disk since its start.
 	Device string
+	// Volumes are such devices of the disks of the image volumes that the container mounts, by the disks' serials.
+	Volumes map[string]string
 }
 
 // Resize gives a container new limits.
@@ -102,7 +106,7 @@ type PodStatus struct {
 	Initialized bool // the init containers have succeeded
 	Done        bool // nothing runs and nothing will be started
 	Containers  []ContainerStatus
-	// Failure says why the pod as a whole could not be run.
+	// Failure says why the pod could not be prepared: no container ran.
 	Failure string
 }
 
@@ -116,6 +120,10 @@ const (
 	Terminated State = "Terminated"
 )
 
+// RestartingAll is the reason of a container that waits to run again, and of its last exit, if a rule of another one
+// restarts all.
+const RestartingAll = "RestartingAllContainers"
+
 // ContainerStatus is a container's state and its history.
 type ContainerStatus struct {
 	Name     string
@@ -126,9 +134,12 @@ type ContainerStatus struct {
 	Exit     *Exit     // for Terminated
 	LastExit *Exit     // of the previous run
 	Restarts int
+	User     *User // of its first process; nil from agents of earlier versions
 	Ready    bool
 	// StartupDone is set when the startup probe, if there is one, has succeeded.
 	StartupDone bool
+	// Held is set if the host must supply the container before it can run again.
+	Held bool
 }
 
 // Exit says how a container ended.

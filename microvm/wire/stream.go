@@ -176,11 +176,11 @@ func (s *Stream) Receive() (Item, error) {
 	return it, nil
 }
 
-// Waits reports whether an item is queued, so that Receive would return at once.
-func (s *Stream) Waits() bool {
+// Queued returns how many items are queued, which Receive returns at once.
+func (s *Stream) Queued() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.queue) > 0
+	return len(s.queue)
 }
 
 // grant lets the other side send n more bytes.

@@ -135,7 +135,7 @@ func (r *reader) fargateProfiles(ctx context.Context) error {
 func (r *reader) groups(ctx context.Context) error {
 	pages := autoscaling.NewDescribeAutoScalingGroupsPaginator(r.autoscaling,
 		&autoscaling.DescribeAutoScalingGroupsInput{Filters: []astypes.Filter{
-			{Name: awssdk.String("tag-key"), Values: append(r.ownTags(), clusterTag)},
+			{Name: awssdk.String("tag-key"), Values: clusterTags(r.cluster)},
 		}})
 	var all []any
 	for pages.HasMorePages() {
@@ -144,7 +144,7 @@ func (r *reader) groups(ctx context.Context) error {
 			return r.explain("autoscaling:DescribeAutoScalingGroups", "groups of cluster "+r.cluster, err)
 		}
 		for i := range page.AutoScalingGroups {
-			if g := &page.AutoScalingGroups[i]; r.ours(g) {
+			if g := &page.AutoScalingGroups[i]; OfCluster(g.Tags, r.cluster) {
 				all = append(all, printed(g, asIs))
 				r.launchOf(g)
 			}
@@ -154,21 +154,6 @@ func (r *reader) groups(ctx context.Context) error {
 		return nil
 	}
 	return r.write("AutoScalingGroups", all)
-}
-
-const clusterTag = "eks:cluster-name" // its value is the cluster's name
-
-// ownTags returns keys of tags that name the cluster: on whatever belongs to it, and on what Cluster Autoscaler may
-// use.
-func (r *reader) ownTags() []string {
-	return []string{"kubernetes.io/cluster/" + r.cluster, "k8s.io/cluster-autoscaler/" + r.cluster}
-}
-
-func (r *reader) ours(g *astypes.AutoScalingGroup) bool {
-	return slices.ContainsFunc(g.Tags, func(t astypes.TagDescription) bool {
-		key := awssdk.ToString(t.Key)
-		return slices.Contains(r.ownTags(), key) || key == clusterTag && awssdk.ToString(t.Value) == r.cluster
-	})
 }
 
 // launchOf notes the launch template or launch configuration of a group that belongs to no managed node group.

@@ -11,16 +11,24 @@ import (
 	"github.com/nodeless/nodeless/catalog"
 )
 
+// Tags whose value is a cluster's name: that of EKS, and that of kops and older Kubernetes.
+const (
+	eksTag  = "eks:cluster-name"
+	kopsTag = "KubernetesCluster"
+)
+
+// clusterTags returns the keys of tags that may name a cluster: on whatever belongs to it, and on what Cluster
+// Autoscaler may use.
+func clusterTags(cluster string) []string {
+	return []string{"kubernetes.io/cluster/" + cluster, "k8s.io/cluster-autoscaler/" + cluster, eksTag, kopsTag}
+}
+
 // OfCluster reports whether the tags of an Auto Scaling group say that its instances belong to the cluster.
 func OfCluster(tags []astypes.TagDescription, cluster string) bool {
 	return slices.ContainsFunc(tags, func(t astypes.TagDescription) bool {
-		switch key := awssdk.ToString(t.Key); key {
-		case "kubernetes.io/cluster/" + cluster, "k8s.io/cluster-autoscaler/" + cluster:
-			return true
-		case clusterTag, "KubernetesCluster":
-			return awssdk.ToString(t.Value) == cluster
-		}
-		return false
+		key := awssdk.ToString(t.Key)
+		return slices.Contains(clusterTags(cluster), key) &&
+			(key != eksTag && key != kopsTag || awssdk.ToString(t.Value) == cluster)
 	})
 }
 

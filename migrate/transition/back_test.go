@@ -35,12 +35,19 @@ type web struct {
 	gone    bool     // it is deleted
 	calls   []string // that changed something
 
+	eks    http.HandlerFunc  // responds as EKS does
+	extras map[string]string // what other calls return, by action
+
 	tag       string   // the key of its tag; "" = it has none
 	protected bool     // its instances, from scale-in
 	suspended []string // processes
 }
 
 func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/clusters/") {
+		g.eks(w, r)
+		return
+	}
 	_ = r.ParseForm()
 	action := r.Form.Get("Action")
 	if !strings.HasPrefix(action, "Describe") {
@@ -65,11 +72,11 @@ func (g *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		groups = fmt.Sprintf("<member><AutoScalingGroupName>web</AutoScalingGroupName><MinSize>0</MinSize>"+
 			"<MaxSize>9</MaxSize><DesiredCapacity>%d</DesiredCapacity><DesiredCapacityType>%s</DesiredCapacityType>"+
-			"<Tags><member><Key>%s</Key></member></Tags><Instances>%s</Instances></member>",
-			g.desired, g.kind, g.tag, groups)
+			"<Tags><member><Key>%s</Key></member></Tags><Instances>%s</Instances>%s</member>",
+			g.desired, g.kind, g.tag, groups, g.extras[""])
 	}
-	_, _ = fmt.Fprintf(w, "<Response><%sResult><AutoScalingGroups>%s</AutoScalingGroups></%[1]sResult></Response>",
-		action, groups)
+	_, _ = fmt.Fprintf(w, "<Response><%sResult><AutoScalingGroups>%s</AutoScalingGroups>%s</%[1]sResult></Response>",
+		action, groups, g.extras[action])
 }
 
 // change carries out a call. Protected instances do not end, and none is launched while Launch is suspended.
@@ -83,7 +90,7 @@ func (g *web) change(action string, form url.Values) {
 		g.suspended = append(g.suspended, processes...)
 	}
 	g.protected = g.protected && form.Get("ProtectedFromScaleIn") != "false"
-	g.gone = g.gone && action != "CreateAutoScalingGroup"
+	g.gone = g.gone && action != "CreateAutoScalingGroup" || action == "DeleteAutoScalingGroup"
 	size := g.desired
 	_, _ = fmt.Sscan(form.Get("DesiredCapacity"), &size)
 	if size < g.desired && !g.protected || size > g.desired && !slices.Contains(g.suspended, "Launch") {
@@ -99,6 +106,7 @@ type place struct {
 	clock      *clock.Virtual
 	group      web
 	kubernetes *fake.Clientset
+	forecast   Forecast // of the cluster without the group's nodes
 	said       []string
 }
 
@@ -123,12 +131,16 @@ func newPlace(t *testing.T, s *State, objects ...runtime.Object) *place {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "new", CreationTimestamp: metav1.NewTime(noon)}}
 	claim.StatusConditions().SetTrue(karpv1.ConditionTypeInitialized)
 	p.Transition = &Transition{
-		Config: Config{Cluster: "prod", Clock: p.clock, Say: func(format string, args ...any) {
-			p.said = append(p.said, fmt.Sprintf(format, args...))
-			if strings.HasPrefix(format, "waiting for the") {
-				p.stop()
-			}
-		}},
+		Config: Config{
+			Cluster: "prod", Clock: p.clock, Lease: "leader",
+			Forecast: func(context.Context, []string) (*Forecast, error) { return &p.forecast, nil },
+			Say: func(format string, args ...any) {
+				p.said = append(p.said, fmt.Sprintf(format, args...))
+				if strings.HasPrefix(format, "waiting for the") {
+					p.stop()
+				}
+			},
+		},
 		kubernetes: p.kubernetes,
 		client: clientfake.NewClientBuilder().WithScheme(scheme).WithObjects(
 			claim, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}},

@@ -138,6 +138,7 @@ func nodegroupInput(n *ekstypes.Nodegroup) *eks.CreateNodegroupInput {
 		AmiType: n.AmiType, CapacityType: n.CapacityType, DiskSize: n.DiskSize, InstanceTypes: n.InstanceTypes,
 		Labels: n.Labels, Taints: n.Taints, Tags: n.Tags, ScalingConfig: n.ScalingConfig, UpdateConfig: n.UpdateConfig,
 		LaunchTemplate: n.LaunchTemplate, RemoteAccess: n.RemoteAccess, NodeRepairConfig: n.NodeRepairConfig,
+		WarmPoolConfig: n.WarmPoolConfig,
 	}
 	if t := in.LaunchTemplate; t != nil && t.Id != nil {
 		in.LaunchTemplate = &ekstypes.LaunchTemplateSpecification{Id: t.Id, Version: t.Version}
@@ -167,6 +168,11 @@ func scalingInput(
 		InstanceLifecyclePolicy: a.InstanceLifecyclePolicy, DeletionProtection: a.DeletionProtection,
 		AvailabilityZoneDistribution:     a.AvailabilityZoneDistribution,
 		AvailabilityZoneImpairmentPolicy: a.AvailabilityZoneImpairmentPolicy,
+	}
+	for _, s := range a.TrafficSources { // others are among TargetGroupARNs and LoadBalancerNames, too
+		if aws.ToString(s.Type) == "vpc-lattice" {
+			in.TrafficSources = append(in.TrafficSources, s)
+		}
 	}
 	if p := a.AvailabilityZoneImpairmentPolicy; p != nil {
 		in.SkipZonalShiftValidation = p.ZonalShiftEnabled // AWS accepted it before

@@ -3,6 +3,7 @@ package transition
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,6 +32,21 @@ func (p *place) found() *State {
 		p.t.Fatal(err)
 	}
 	return s
+}
+
+// readyPool makes the pool Ready.
+func (p *place) readyPool() {
+	p.t.Helper()
+	pool := &karpv1.NodePool{}
+	if err := p.client.Get(p.t.Context(), client.ObjectKey{Name: "general"}, pool); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, kind := range []string{karpv1.ConditionTypeValidationSucceeded, karpv1.ConditionTypeNodeClassReady} {
+		pool.StatusConditions().SetTrue(kind)
+	}
+	if err := p.client.Update(p.t.Context(), pool); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 func (s *State) titles() (out []string) {
@@ -86,6 +102,40 @@ func TestAMigrationLeavesTheControlPlaneAlone(t *testing.T) {
 	}
 	if s := p.found(); len(s.Groups) > 0 {
 		t.Errorf("it finds %v", s.titles())
+	}
+}
+
+// Nothing else would say that the base of a group is not launched: no pod waits for it.
+func TestAMigrationNeedsStaticPoolsToBeReady(t *testing.T) {
+	p := tagged(t)
+	p.readyPool()
+	pool, replicas := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "web-base"}}, int64(2)
+	pool.Spec.Replicas = &replicas
+	if err := p.client.Create(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(wants ...string) {
+		t.Helper()
+		s, err := p.Next(p.untilItWaits(), false)
+		for _, want := range wants {
+			if err == nil || s.Step != NotBegun || !strings.Contains(err.Error(), want) {
+				t.Errorf("step %s, %v, want %q", s.Step, err, want)
+			}
+		}
+	}
+	refused("NodePool web-base", "has not judged it yet")
+	pool.StatusConditions().SetTrue(karpv1.ConditionTypeNodeClassReady)
+	pool.StatusConditions().SetFalse(karpv1.ConditionTypeValidationSucceeded, "StaticCapacityDisabled", "the gate is off")
+	if err := p.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	refused("NodePool web-base", "2 nodes", "the gate is off")
+	pool.StatusConditions().SetTrue(karpv1.ConditionTypeValidationSucceeded)
+	if err := p.client.Update(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.Next(p.untilItWaits(), false); err != nil || s.Step != Observed {
+		t.Errorf("with its gate: step %s, %v", s.Step, err)
 	}
 }
 

@@ -129,13 +129,8 @@ func (t *Transition) checkPods(ctx context.Context, nodes []corev1.Node) (n int,
 	if len(bad) == 0 || t.Force {
 		return n, nil
 	}
-	more := ""
-	if len(bad) > 10 {
-		more = fmt.Sprintf(" and %d more", len(bad)-10)
-		bad = bad[:10]
-	}
-	return n, fmt.Errorf("pods are in the way: %s%s; wait until they end, delete them, or evict them too with --force",
-		strings.Join(bad, "; "), more)
+	return n, fmt.Errorf("pods are in the way: %s; wait until they end, delete them, or evict them too with --force",
+		few(bad))
 }
 
 // drain evicts the pods of a node as fast as their budgets allow, waits until their replacements are scheduled, and

@@ -90,7 +90,7 @@ func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 		return fmt.Errorf("list NodeClaims: %w", err)
 	}
 	ours := slices.DeleteFunc(claims.Items, func(c karpv1.NodeClaim) bool {
-		return slices.Contains(s.Before, c.Name) || isMicroVM(&c) || isOfNodeGroup(&c)
+		return slices.Contains(s.Before, c.Name) || isMicroVM(&c) || isOfNodeGroup(&c) || isOfOthers(c.Spec.NodeClassRef)
 	})
 	for i := range ours {
 		c, begun := &ours[i], t.now()
@@ -115,6 +115,25 @@ func (t *Transition) emptyPools(ctx context.Context, s *State) error {
 	return nil
 }
 
+// staticProblem says why a pool with spec.replicas is not Ready, such as for lack of a feature gate; "" for others.
+// Nobody would notice otherwise: no pod waits for its nodes.
+func staticProblem(p *karpv1.NodePool) string {
+	if p.Spec.Replicas == nil || *p.Spec.Replicas == 0 {
+		return ""
+	}
+	for _, c := range p.StatusConditions().List() {
+		if c.IsFalse() && c.Message != "" {
+			return c.Message
+		}
+	}
+	return "its controller has not judged it yet; try again in a minute"
+}
+
+// isOfOthers reports whether a node class is another controller's, such as that of EKS Auto Mode.
+func isOfOthers(ref *karpv1.NodeClassReference) bool {
+	return ref != nil && ref.Group != "karpenter.k8s.aws" && ref.Group != v1alpha1.GroupVersion.Group
+}
+
 // isOfNodeGroup reports whether a NodeClaim is an instance of a group that stays.
 func isOfNodeGroup(c *karpv1.NodeClaim) bool {
 	ref := c.Spec.NodeClassRef
@@ -127,17 +146,12 @@ func isMicroVM(c *karpv1.NodeClaim) bool {
 	return ref != nil && ref.Group == v1alpha1.GroupVersion.Group && !isOfNodeGroup(c)
 }
 
-// launchTime is how long a controller may take to launch nodes for pods that must move.
-const launchTime = 15 * time.Second
+// launchTime is how long a controller may take to launch the first node for pods that must move.
+const launchTime = time.Minute
 
-// awaitNodes waits until the pools have launched nodes for the pods on the groups' nodes since the drain began, and
-// all nodes of the migration are ready: no pod is evicted before there is room for it. If the pools launch nothing
-// within launchTime, they have room, or the drain will show that they do not.
-func (t *Transition) awaitNodes(ctx context.Context, s *State, pods int) error {
-	if pods == 0 {
-		return nil
-	}
-	t.Say("%d pods are to move", pods)
+// awaitNodes waits until all nodes of the migration are ready, and the pools have launched some since the drain began
+// unless launches, the number of nodes that the pods need, is 0: no pod is evicted before there is room for it.
+func (t *Transition) awaitNodes(ctx context.Context, s *State, launches int) error {
 	until := t.Clock.Now().Add(launchTime)
 	return t.poll(ctx, "nodes of the pools", func() (string, error) {
 		var claims karpv1.NodeClaimList
@@ -147,7 +161,8 @@ func (t *Transition) awaitNodes(ctx context.Context, s *State, pods int) error {
 		ours, ready, launched := 0, 0, false
 		for i := range claims.Items {
 			c := &claims.Items[i]
-			if slices.Contains(s.Before, c.Name) || isMicroVM(c) {
+			if isMicroVM(c) || isOfOthers(c.Spec.NodeClassRef) || slices.Contains(s.Before, c.Name) &&
+				!slices.ContainsFunc(s.Pools, func(x Pool) bool { return x.Name == c.Labels[karpv1.NodePoolLabelKey] }) {
 				continue
 			}
 			ours++
@@ -156,8 +171,16 @@ func (t *Transition) awaitNodes(ctx context.Context, s *State, pods int) error {
 				ready++
 			}
 		}
-		if ours == ready && (launched || t.Clock.Now().After(until)) {
+		switch {
+		case ours == ready && (launched || launches == 0):
 			return "", nil
+		case ours == ready && t.Clock.Now().After(until):
+			need := "nodes"
+			if launches > 0 {
+				need = fmt.Sprintf("%d more nodes", launches)
+			}
+			return "", t.unlessForced(fmt.Errorf("the pods need %s, but the NodePools have launched none within %s: "+
+				"see whether the controller runs and what it logs; no pod was evicted now", need, launchTime))
 		}
 		return fmt.Sprintf("%d of %d are ready", ready, ours), nil
 	})

@@ -43,7 +43,7 @@ func TestAContinuedDrainDoesNotWaitForNodesAgain(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := tr.awaitNodes(ctx, &State{DrainingSince: &metav1.Time{Time: began}}, 200); err != nil {
+	if err := tr.awaitNodes(ctx, &State{DrainingSince: &metav1.Time{Time: began}}, 8); err != nil {
 		t.Error(err)
 	}
 }
@@ -57,7 +57,7 @@ func TestADrainWaitsAnewAfterItTaintsAnotherNode(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{Kind: "StatefulSet", Name: "shop", Controller: &yes}},
 	}}
 	p := newPlace(t, state(Closed, 2), pod)
-	p.group.desired = 2
+	p.group.desired, p.forecast.Launches = 2, 1
 	refuses := true
 	p.kubernetes.PrependReactor("update", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		n := a.(clienttesting.UpdateAction).GetObject().(*corev1.Node)

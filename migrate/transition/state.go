@@ -31,6 +31,7 @@ type State struct {
 	Closing    bool        `json:"closing,omitempty"` // the groups may have changed already: what was recorded stays
 	Back       bool        `json:"back,omitempty"`    // the migration is being undone
 	Groups     []Group     `json:"groups,omitempty"`
+	Keep       []string    `json:"keep,omitempty"` // names of groups that stay
 	Autoscaler *Autoscaler `json:"autoscaler,omitempty"`
 	Pools      []Pool      `json:"pools,omitempty"`
 	// Before are the NodeClaims that existed when the groups were closed: Back leaves their nodes alone.
@@ -38,6 +39,8 @@ type State struct {
 	// DrainingSince is when the drain of the groups' nodes began: a continued drain does not wait again for nodes that
 	// were launched since. Nil = they are not being drained.
 	DrainingSince *metav1.Time `json:"drainingSince,omitempty"`
+	// Access is how nodes with the groups' roles logged in before the groups were deleted.
+	Access []Access `json:"access,omitempty"`
 }
 
 // Group is a node group as it was before the migration.
@@ -128,7 +131,7 @@ func (t *Transition) discover(ctx context.Context, s *State) error {
 	if err != nil {
 		return err
 	}
-	kept, err := t.keptGroups(ctx)
+	kept, err := t.keptGroups(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -190,17 +193,45 @@ func (t *Transition) instances(ctx context.Context) (instances, error) {
 	return out, nil
 }
 
-// keptGroups returns the names of the Auto Scaling groups that stay: a NodeGroup was made for each.
-func (t *Transition) keptGroups(ctx context.Context) (map[string]bool, error) {
+// keep leaves groups out of the migration, by name.
+func (s *State) keep(names []string, say func(format string, args ...any)) error {
+	for _, name := range names {
+		i := slices.IndexFunc(s.Groups, func(g Group) bool { return g.Name == name || g.Nodegroup == name })
+		switch {
+		case slices.Contains(s.Keep, name):
+		case i < 0:
+			return fmt.Errorf("--keep %s: the migration has no such group; nodeless migrate status lists its groups", name)
+		case s.Closing:
+			return fmt.Errorf("--keep %s: the group is closed already; take the migration back with nodeless migrate back, "+
+				"and begin anew", name)
+		default:
+			g := s.Groups[i]
+			s.Keep = append(s.Keep, g.Name)
+			if g.Nodegroup != "" {
+				s.Keep = append(s.Keep, g.Nodegroup)
+			}
+			s.Groups = slices.Delete(s.Groups, i, i+1)
+			say("%s stays as it is", g.Title())
+		}
+	}
+	return nil
+}
+
+// keptGroups returns the names of the Auto Scaling groups that stay: those that users keep, and those for which a
+// NodeGroup was made.
+func (t *Transition) keptGroups(ctx context.Context, s *State) (map[string]bool, error) {
+	kept := map[string]bool{}
+	for _, name := range s.Keep {
+		kept[name] = true
+	}
 	var list v1alpha1.NodeGroupList
 	err := t.client.List(ctx, &list)
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
-		return nil, nil // the cluster does not have the kind
+		return kept, nil // the cluster does not have the kind
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list NodeGroups: %w", err)
 	}
-	kept := map[string]bool{}
 	for i := range list.Items {
 		kept[list.Items[i].Spec.AutoScalingGroupName] = true
 	}
@@ -235,7 +266,7 @@ func (t *Transition) findPools(ctx context.Context, s *State) error {
 		switch {
 		case k >= 0:
 			s.Pools = append(s.Pools, known[k])
-		case !used[p.Name] || appliedByMigrate(p):
+		case !used[p.Name] && !isOfOthers(p.Spec.Template.Spec.NodeClassRef) || appliedByMigrate(p):
 			s.Pools = append(s.Pools, Pool{Name: p.Name})
 		}
 	}

@@ -75,7 +75,14 @@ type Config struct {
 	AWS     aws.Config
 	Cluster string // its name in AWS
 	Clock   clock.Clock
-	// Force also evicts pods that nothing creates again, and pods whose annotations forbid eviction.
+	// Forecast forecasts the cluster without the nodes of the given names.
+	Forecast func(ctx context.Context, nodes []string) (*Forecast, error)
+	// Lease is the name of the controller's Lease, in whichever namespace.
+	Lease string
+	// Keep names groups that stay, by the names of Auto Scaling groups or of node groups of EKS.
+	Keep []string
+	// Force also evicts pods that nothing creates again, pods whose annotations forbid eviction, and pods that would get
+	// no node.
 	Force bool
 	Say   func(format string, args ...any) // reports progress; called by several goroutines at once
 }
@@ -135,6 +142,9 @@ func (t *Transition) Next(ctx context.Context, remove bool) (*State, error) {
 	if err := t.discover(ctx, s); err != nil {
 		return s, err
 	}
+	if err := s.keep(t.Keep, t.Say); err != nil {
+		return s, err
+	}
 	s.Closing = s.Closing || step == Closed
 	if err := t.save(ctx, s); err != nil {
 		return s, err
@@ -155,25 +165,50 @@ func (t *Transition) observe(ctx context.Context, s *State) error {
 		return fmt.Errorf("no Auto Scaling group, other than those of NodeGroups and the control plane, has nodes of "+
 			"the cluster or a tag kubernetes.io/cluster/%s", t.Cluster)
 	}
-	var pools karpv1.NodePoolList
-	if err := t.client.List(ctx, &pools); err != nil {
-		return fmt.Errorf("list NodePools: %w", err)
-	}
-	ready := 0
-	for i := range pools.Items {
-		if isReady(&pools.Items[i]) {
-			ready++
+	until := t.Clock.Now().Add(readyTime)
+	if err := t.poll(ctx, "NodePools", func() (string, error) {
+		var pools karpv1.NodePoolList
+		if err := t.client.List(ctx, &pools); err != nil {
+			return "", fmt.Errorf("list NodePools: %w", err)
 		}
-	}
-	if ready == 0 {
-		return fmt.Errorf("none of %d NodePools is Ready, so that pods would have nowhere to go; "+
-			"make them with nodeless migrate --from-aws --apply", len(pools.Items))
+		err := poolsReady(pools.Items, s.Pools)
+		if err != nil && t.Clock.Now().Before(until) {
+			return err.Error(), nil
+		}
+		return "", err
+	}); err != nil {
+		return err
 	}
 	for _, g := range s.Groups {
 		t.Say("%s: %d nodes, %d to %d", g.Title(), g.Desired, g.Min, g.Max)
 	}
 	if a := s.Autoscaler; a != nil {
 		t.Say("Cluster Autoscaler: Deployment %s/%s with %d replicas", a.Namespace, a.Name, a.Replicas)
+	}
+	return t.previewRoom(ctx, s)
+}
+
+// readyTime is how long NodePools that were just made may take to become Ready.
+const readyTime = 15 * time.Second
+
+// poolsReady returns what is missing for pods to move to the NodePools; own are those of the migration.
+func poolsReady(pools []karpv1.NodePool, own []Pool) error {
+	ready := 0
+	for i := range pools {
+		p := &pools[i]
+		if isOfOthers(p.Spec.Template.Spec.NodeClassRef) {
+			continue
+		}
+		if isReady(p) {
+			ready++
+		} else if why := staticProblem(p); why != "" &&
+			slices.ContainsFunc(own, func(x Pool) bool { return x.Name == p.Name }) {
+			return fmt.Errorf("NodePool %s, which is to have %d nodes, is not Ready: %s", p.Name, *p.Spec.Replicas, why)
+		}
+	}
+	if ready == 0 {
+		return fmt.Errorf("none of %d NodePools is Ready, so that pods would have nowhere to go; "+
+			"make them with nodeless migrate --from-aws --apply", len(pools))
 	}
 	return nil
 }
@@ -210,29 +245,43 @@ func (t *Transition) closeGroups(ctx context.Context, s *State) error {
 // drainsAtOnce is how many nodes are drained concurrently. PodDisruptionBudgets hold nevertheless.
 const drainsAtOnce = 5
 
-// drainGroups evicts the pods of the groups' nodes, several nodes at a time.
+// drainGroups makes the pools launch nodes for the pods of the groups' nodes, and evicts the pods, several nodes at a
+// time.
 func (t *Transition) drainGroups(ctx context.Context, s *State) error {
 	nodes, err := t.groupNodes(ctx, s)
 	if err != nil {
 		return err
 	}
 	pods, err := t.checkPods(ctx, nodes)
-	if err != nil {
-		return err
+	if err == nil && pods == 0 {
+		return nil
 	}
 	begun := t.now()
+	room, noRoom := t.checkRoom(ctx, nodes)
+	if err := errors.Join(err, noRoom); err != nil { // both, so that whoever decides on --force knows all of it
+		return err
+	}
+	if err := t.unlessForced(leaderOf(t).check(ctx)); err != nil {
+		return err
+	}
+	t.Say("%d pods are to move", pods)
 	changed, err := t.taint(ctx, nodes, v1alpha1.MigrationDrain)
 	if err != nil {
 		return err
 	}
-	if changed || s.DrainingSince == nil {
+	if changed || s.DrainingSince == nil || room.Launches != 0 {
 		s.DrainingSince = &begun
 		if err := t.save(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := t.awaitNodes(ctx, s, pods); err != nil {
+	if err := t.awaitNodes(ctx, s, room.Launches); err != nil {
 		return err
+	}
+	if room.Launches != 0 { // some launches may have failed
+		if _, err := t.checkRoom(ctx, nodes); err != nil {
+			return err
+		}
 	}
 	var done atomic.Int32
 	work, ctx := errgroup.WithContext(ctx)
@@ -296,8 +345,20 @@ func (t *Transition) emptyGroup(ctx context.Context, g *Group) error {
 	return nil
 }
 
-// removeGroups deletes the groups.
+// removeGroups deletes the groups. Other nodes with their roles keep their access to the cluster.
 func (t *Transition) removeGroups(ctx context.Context, s *State) error {
+	lost, err := t.groups.allExtras(ctx, s.Groups)
+	if err == nil && len(lost) > 0 {
+		err = t.unlessForced(fmt.Errorf("nodeless migrate back could not create these again: %s; note them down and remove "+
+			"them, or delete the groups nevertheless with --force", few(lost)))
+	}
+	if err != nil {
+		return err
+	}
+	access := accessOf(t)
+	if err := errors.Join(access.record(ctx, s), t.save(ctx, s)); err != nil {
+		return err
+	}
 	for i := range s.Groups {
 		if err := t.groups.remove(ctx, &s.Groups[i]); err != nil {
 			return err
@@ -306,7 +367,10 @@ func (t *Transition) removeGroups(ctx context.Context, s *State) error {
 	}
 	return t.poll(ctx, "deletion of the groups", func() (string, error) {
 		left, err := t.groups.existing(ctx, s.Groups)
-		if err != nil || len(left) == 0 {
+		if err != nil {
+			return "", err
+		}
+		if err := access.restore(ctx, s); err != nil || len(left) == 0 {
 			return "", err
 		}
 		return strings.Join(left, ", ") + " still there", nil

@@ -109,11 +109,11 @@ func Namespace(t testing.TB, p *plane.Plane) string {
 	return ns.Name
 }
 
-// Eventually polls until ok returns nil, and fails the test after a minute with the last two errors: the very last
+// Eventually polls until ok returns nil, and fails the test after four minutes with the last two errors: the very last
 // one often says only that the time is up.
 func Eventually(t testing.TB, what string, ok func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

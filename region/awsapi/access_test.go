@@ -313,7 +313,7 @@ func TestWhoTheAccountTrustsNeedsAPolicy(t *testing.T) {
 		"eve": {`{"Effect": "Allow", "Action": "sts:AssumeRole", "Resource": "*"}`, "AccessDenied"},
 	} {
 		_, err := sts.NewFromConfig(a.user(t, name, c.statement)).AssumeRole(t.Context(), &sts.AssumeRoleInput{
-			RoleArn: aws.String("arn:aws:iam::123456789012:role/shared"), RoleSessionName: aws.String("s"),
+			RoleArn: aws.String("arn:aws:iam::123456789012:role/shared"), RoleSessionName: aws.String("session"),
 		})
 		if c.code == "" && err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -15,13 +15,9 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// scalingPage returns a page of an EC2 Auto Scaling list: 50 items by default, 100 at most.
+// scalingPage returns a page of an EC2 Auto Scaling list, of 50 if the call does not say.
 func scalingPage[T any](list []T, size *int32, token *string, key func(T) string) ([]T, *string, error) {
-	list, next, err := page(list, int(cmp.Or(aws.ToInt32(size), 50)), 100, aws.ToString(token), key)
-	if list == nil {
-		list = []T{}
-	}
-	return list, optional(next), err
+	return page(list, size, 50, token, key)
 }
 
 // ungrouped lists the fields of groups that the region does not serve.

@@ -249,10 +249,9 @@ func getInstanceTypesFromInstanceRequirements(
 	if slices.Contains(in.VirtualizationTypes, ec2types.VirtualizationTypeHvm) {
 		names = c.region.InstanceTypesMatching(*requirementsOf(in.InstanceRequirements), textsOf(in.ArchitectureTypes)...)
 	}
-	list, next, err := page(names, int(aws.ToInt32(in.MaxResults)), 1000, aws.ToString(in.NextToken),
-		func(s string) string { return s })
+	list, next, err := page(names, in.MaxResults, 1000, in.NextToken, func(s string) string { return s })
 	out := &ec2.GetInstanceTypesFromInstanceRequirementsOutput{
-		InstanceTypes: []ec2types.InstanceTypeInfoFromInstanceRequirements{}, NextToken: optional(next),
+		InstanceTypes: []ec2types.InstanceTypeInfoFromInstanceRequirements{}, NextToken: next,
 	}
 	for _, name := range list {
 		out.InstanceTypes = append(out.InstanceTypes, ec2types.InstanceTypeInfoFromInstanceRequirements{InstanceType: &name})
@@ -273,12 +272,13 @@ func createLaunchConfiguration(
 	if p := in.IamInstanceProfile; p != nil {
 		data.IamInstanceProfile = &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: p}
 	}
+	if t := in.PlacementTenancy; t != nil {
+		data.Placement = &ec2types.LaunchTemplatePlacementRequest{Tenancy: ec2types.Tenancy(*t)}
+	}
 	for _, m := range in.BlockDeviceMappings {
 		x := ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: m.DeviceName}
 		if m.Ebs != nil {
-			x.Ebs = &ec2types.LaunchTemplateEbsBlockDeviceRequest{
-				VolumeSize: m.Ebs.VolumeSize, DeleteOnTermination: m.Ebs.DeleteOnTermination,
-			}
+			x.Ebs = new(copyOf[ec2types.LaunchTemplateEbsBlockDeviceRequest](m.Ebs))
 		}
 		data.BlockDeviceMappings = append(data.BlockDeviceMappings, x)
 	}
@@ -316,7 +316,7 @@ func describeLaunchConfigurations(
 		if err := newParameters(values).decode(reflect.ValueOf(&x).Elem()); err != nil {
 			return nil, err
 		}
-		x.LaunchConfigurationARN, x.CreatedTime = &l.ARN, &l.CreatedAt
+		x.LaunchConfigurationName, x.LaunchConfigurationARN, x.CreatedTime = &l.Name, &l.ARN, &l.CreatedAt
 		found = append(found, x)
 	}
 	list, next, err := scalingPage(found, in.MaxRecords, in.NextToken,

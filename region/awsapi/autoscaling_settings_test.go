@@ -136,3 +136,18 @@ func TestARefreshTakesItsWarmupFromTheGroup(t *testing.T) {
 		t.Errorf("without a default: %d, want 30", got)
 	}
 }
+
+// Tools ask for what groups have besides their settings, before they delete one.
+func TestGroupsHaveNoPoliciesScheduledActionsAndNotifications(t *testing.T) {
+	s := newScaler(t)
+	policies := must[*autoscaling.DescribePoliciesOutput](t)(s.groups.DescribePolicies(t.Context(),
+		&autoscaling.DescribePoliciesInput{}))
+	actions := must[*autoscaling.DescribeScheduledActionsOutput](t)(s.groups.DescribeScheduledActions(t.Context(),
+		&autoscaling.DescribeScheduledActionsInput{}))
+	notices := must[*autoscaling.DescribeNotificationConfigurationsOutput](t)(
+		s.groups.DescribeNotificationConfigurations(t.Context(), &autoscaling.DescribeNotificationConfigurationsInput{}))
+	if n := len(policies.ScalingPolicies) + len(actions.ScheduledUpdateGroupActions) +
+		len(notices.NotificationConfigurations); n != 0 {
+		t.Errorf("there are %d", n)
+	}
+}

@@ -25,6 +25,9 @@ func op[In, Out any](do func(*call, *In) (*Out, error)) operation {
 		if err := c.decode(in); err != nil {
 			return nil, err
 		}
+		if err := checkLimits(c.service, in); err != nil {
+			return nil, err
+		}
 		if err := (authorizer{c}).authorize(in); err != nil {
 			return nil, err
 		}

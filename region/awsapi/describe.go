@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
@@ -14,8 +13,8 @@ import (
 type kind[T any] struct {
 	// key is the path of the field by which pages are ordered, or several paths separated by spaces.
 	key string
-	// most is the maximum page size.
-	most int
+	// usual is the number of resources on a page if the call does not say.
+	usual int
 	// filters lists the names of the filters, separated by white space. A filter's path is its name without hyphens,
 	// unless a path follows an equals sign.
 	filters string
@@ -86,14 +85,13 @@ func (k kind[T]) page(in any, found []T) ([]T, *string, error) {
 	for p := range strings.FieldsSeq(k.key) {
 		paths = append(paths, fieldPath(reflect.TypeFor[T](), p))
 	}
-	found, next, err := page(found, int(aws.ToInt32(size)), k.most, aws.ToString(token), func(v T) string {
+	return page(found, size, k.usual, token, func(v T) string {
 		var key []string
 		for _, p := range paths {
 			key = append(key, valuesAt(reflect.ValueOf(v), p)...)
 		}
 		return strings.Join(key, "/")
 	})
-	return found, optional(next), err
 }
 
 // optional returns nil for the empty string, so that the field is omitted.

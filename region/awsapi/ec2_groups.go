@@ -13,7 +13,7 @@ import (
 )
 
 var groups = kind[types.SecurityGroup]{
-	key: "GroupId", most: 1000,
+	key: "GroupId", usual: 1000,
 	filters: "owner-id group-id group-name description vpc-id tag-key=Tags.Key tag-value=Tags.Value",
 	ids: []naming{
 		{"GroupIds", "GroupId", "InvalidGroup.NotFound", "The security group '%s' does not exist"},
@@ -128,7 +128,10 @@ func rulesOf(permissions []types.IpPermission) ([]region.SecurityGroupRule, erro
 	for _, p := range permissions {
 		rule := region.SecurityGroupRule{Protocol: aws.ToString(p.IpProtocol), From: -1, To: -1}
 		if rule.Protocol != "-1" && p.FromPort != nil {
-			rule.From, rule.To = int(*p.FromPort), int(aws.ToInt32(p.ToPort))
+			rule.From = int(*p.FromPort)
+		}
+		if rule.Protocol != "-1" && p.ToPort != nil {
+			rule.To = int(*p.ToPort)
 		}
 		add := func(peer, description *string) {
 			rule.Peer, rule.Description = aws.ToString(peer), aws.ToString(description)

@@ -12,7 +12,7 @@ import (
 )
 
 var images = kind[types.Image]{
-	key: "ImageId", most: 1000,
+	key: "ImageId", usual: 1000,
 	filters: `image-id state owner-id owner-alias=ImageOwnerAlias is-public=Public architecture image-type name
 		description creation-date root-device-type platform platform-details virtualization-type hypervisor ena-support
 		tag-key=Tags.Key tag-value=Tags.Value`,

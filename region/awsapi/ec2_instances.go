@@ -17,7 +17,7 @@ var instanceIDs = []naming{{
 }}
 
 var instances = kind[types.Instance]{
-	key: "InstanceId", most: 1000, ids: instanceIDs,
+	key: "InstanceId", usual: 1000, ids: instanceIDs,
 	filters: `instance-id image-id instance-state-code=State.Code instance-state-name=State.Name private-dns-name
 		instance-type launch-time availability-zone=Placement.AvailabilityZone
 		availability-zone-id=Placement.AvailabilityZoneId tenancy=Placement.Tenancy
@@ -79,12 +79,16 @@ func (c *call) instances(list []region.Instance) []types.Instance {
 }
 
 func instanceOf(i region.Instance) types.Instance {
+	tenancy := types.TenancyDefault
+	if i.Dedicated {
+		tenancy = types.TenancyDedicated
+	}
 	x := types.Instance{
 		InstanceId: &i.ID, ImageId: &i.ImageID, State: stateOf(i.State), PrivateDnsName: new(""), PublicDnsName: new(""),
 		StateTransitionReason: new(""), AmiLaunchIndex: new(int32(0)), ProductCodes: []types.ProductCode{},
 		InstanceType: types.InstanceType(i.Type), LaunchTime: &i.LaunchedAt,
 		Placement: &types.Placement{
-			AvailabilityZone: &i.Zone, AvailabilityZoneId: &i.ZoneID, GroupName: new(""), Tenancy: types.TenancyDefault,
+			AvailabilityZone: &i.Zone, AvailabilityZoneId: &i.ZoneID, GroupName: new(""), Tenancy: tenancy,
 		},
 		Monitoring: &types.Monitoring{State: types.MonitoringStateDisabled}, SourceDestCheck: new(true),
 		Architecture:   types.ArchitectureValues(i.Architecture),
@@ -133,7 +137,7 @@ func connect(x *types.Instance, i region.Instance, own []region.NetworkInterface
 }
 
 var instanceStatuses = kind[types.InstanceStatus]{
-	key: "InstanceId", most: 1000, ids: instanceIDs,
+	key: "InstanceId", usual: 1000, ids: instanceIDs,
 	filters: `availability-zone event.code=Events.Code instance-state-code=InstanceState.Code
 		instance-state-name=InstanceState.Name system-status.status system-status.reachability=SystemStatus.Details.Status
 		instance-status.status instance-status.reachability=InstanceStatus.Details.Status attached-ebs-status.status

@@ -15,7 +15,7 @@ import (
 // Network interfaces, and the VPC CNI's calls on them.
 
 var interfaces = kind[types.NetworkInterface]{
-	key: "NetworkInterfaceId", most: 1000,
+	key: "NetworkInterfaceId", usual: 1000,
 	filters: `network-interface-id subnet-id vpc-id owner-id status private-ip-address private-dns-name
 		group-id=Groups.GroupId group-name=Groups.GroupName attachment.attachment-id attachment.instance-id
 		attachment.status attachment.device-index addresses.private-ip-address=PrivateIpAddresses.PrivateIpAddress
@@ -161,7 +161,8 @@ func createNetworkInterface(
 			string(in.InterfaceType)+": leave InterfaceType out, or give trunk or branch")
 	}
 	e, err := c.region.CreateNetworkInterface(region.InterfaceRequest{
-		SubnetID: aws.ToString(in.SubnetId), Description: aws.ToString(in.Description), SecurityGroups: in.Groups,
+		ClientToken: aws.ToString(in.ClientToken), SubnetID: aws.ToString(in.SubnetId),
+		Description: aws.ToString(in.Description), SecurityGroups: in.Groups,
 		Tags:      tagsFor(types.ResourceTypeNetworkInterface, in.TagSpecifications),
 		Addresses: int(aws.ToInt32(in.SecondaryPrivateIpAddressCount)), Prefixes: int(aws.ToInt32(in.Ipv4PrefixCount)),
 		Type: string(in.InterfaceType),

@@ -2,6 +2,7 @@ package awsapi
 
 import (
 	"errors"
+	"net/netip"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -109,6 +110,59 @@ func TestASubnetKeepsAPartForPrefixes(t *testing.T) {
 	wantCode(t, err, "InvalidParameterValue")
 }
 
+// Single addresses are assigned outside reservations, and prefixes first from those of type prefix, but never from
+// those of type explicit. A prefix is a free, aligned block of 16 addresses: scattered addresses leave none.
+func TestReservationsSayWhereAddressesComeFrom(t *testing.T) {
+	b := newBuyer(t)
+	vpc := b.region.Subnets()[0].VPC
+	subnet := must[*ec2.CreateSubnetOutput](t)(b.CreateSubnet(t.Context(),
+		&ec2.CreateSubnetInput{VpcId: &vpc, CidrBlock: aws.String("10.200.0.0/24")})).Subnet.SubnetId
+	reserve := func(cidr string, kind ec2types.SubnetCidrReservationType) *string {
+		return must[*ec2.CreateSubnetCidrReservationOutput](t)(b.CreateSubnetCidrReservation(t.Context(),
+			&ec2.CreateSubnetCidrReservationInput{SubnetId: subnet, Cidr: &cidr, ReservationType: kind},
+		)).SubnetCidrReservation.SubnetCidrReservationId
+	}
+	reserve("10.200.0.128/26", ec2types.SubnetCidrReservationTypePrefix)
+	explicit := reserve("10.200.0.192/26", ec2types.SubnetCidrReservationTypeExplicit)
+	made := must[*ec2.CreateNetworkInterfaceOutput](t)(b.CreateNetworkInterface(t.Context(),
+		&ec2.CreateNetworkInterfaceInput{SubnetId: subnet, SecondaryPrivateIpAddressCount: aws.Int32(99)})).NetworkInterface
+	for _, ip := range made.PrivateIpAddresses {
+		if at := netip.MustParseAddr(*ip.PrivateIpAddress); !netip.MustParsePrefix("10.200.0.0/25").Contains(at) {
+			t.Errorf("%s is in a reservation", at)
+		}
+	}
+	from := func(cidr string, count int32) error {
+		t.Helper()
+		out, err := b.AssignPrivateIpAddresses(t.Context(), &ec2.AssignPrivateIpAddressesInput{
+			NetworkInterfaceId: made.NetworkInterfaceId, Ipv4PrefixCount: &count,
+		})
+		if err != nil {
+			return err
+		}
+		for _, x := range out.AssignedIpv4Prefixes {
+			at := netip.MustParsePrefix(*x.Ipv4Prefix)
+			if at != at.Masked() || at.Bits() != 28 || !netip.MustParsePrefix(cidr).Contains(at.Addr()) {
+				t.Errorf("prefix %s, want a block of %s", at, cidr)
+			}
+		}
+		return nil
+	}
+	if err := from("10.200.0.128/26", 4); err != nil {
+		t.Fatal(err)
+	}
+	free := *must[*ec2.DescribeSubnetsOutput](t)(b.DescribeSubnets(t.Context(),
+		&ec2.DescribeSubnetsInput{SubnetIds: []string{*subnet}})).Subnets[0].AvailableIpAddressCount
+	if free != 251-100-64 {
+		t.Errorf("%d addresses are free", free)
+	}
+	wantCode(t, from("", 1), "InsufficientCidrBlocks")
+	must[*ec2.DeleteSubnetCidrReservationOutput](t)(b.DeleteSubnetCidrReservation(t.Context(),
+		&ec2.DeleteSubnetCidrReservationInput{SubnetCidrReservationId: explicit}))
+	if err := from("10.200.0.192/26", 3); err != nil { // the last address of the subnet is AWS's
+		t.Error(err)
+	}
+}
+
 func TestASubnetOfOnesOwn(t *testing.T) {
 	b := newBuyer(t)
 	all := must[*ec2.DescribeSubnetsOutput](t)(b.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})).Subnets
@@ -183,7 +237,7 @@ func TestTheGroupsOfAnInterfaceAreItsOwn(t *testing.T) {
 		return err
 	}
 	first := i.NetworkInterfaces[0].NetworkInterfaceId
-	wantCode(t, set(first, "sg-x"), "InvalidGroup.NotFound")
+	wantCode(t, set(first, "sg-0"), "InvalidGroup.NotFound")
 	want(own, own, other.ID)
 	if err := errors.Join(set(first, other.ID), set(second.NetworkInterfaceId, own)); err != nil {
 		t.Fatal(err)

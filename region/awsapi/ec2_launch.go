@@ -2,8 +2,6 @@ package awsapi
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -144,10 +142,8 @@ func refuseUnserved(in *ec2.CreateFleetInput) error {
 			noteUnserved(set, &config.Overrides[i])
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if set[name] {
-			return failure(400, "InvalidParameterValue", "The simulated region does not serve "+name+" of fleets: leave it out.")
-		}
+	if name := firstSet(set); name != "" {
+		return failure(400, "InvalidParameterValue", "The simulated region does not serve "+name+" of fleets: leave it out.")
 	}
 	return nil
 }
@@ -172,21 +168,24 @@ func runInstances(c *call, in *ec2.RunInstancesInput) (*ec2.RunInstancesOutput, 
 	if err != nil {
 		return nil, err
 	}
+	if in.PrivateIpAddress != nil || len(in.Ipv6Addresses) > 0 || aws.ToInt32(in.Ipv6AddressCount) > 0 {
+		data.Unserved = "PrivateIpAddress and Ipv6Addresses"
+	}
 	template := cmp.Or(in.LaunchTemplate, &types.LaunchTemplateSpecification{})
 	q := region.RunRequest{
 		ClientToken: aws.ToString(in.ClientToken), Data: data,
 		Min: int(aws.ToInt32(in.MinCount)), Max: int(aws.ToInt32(in.MaxCount)),
-		Tags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications),
+		Tags: tagsFor(types.ResourceTypeInstance, in.TagSpecifications), DryRun: aws.ToBool(in.DryRun),
 		Override: region.Override{
 			TemplateID: aws.ToString(template.LaunchTemplateId), TemplateName: aws.ToString(template.LaunchTemplateName),
 			TemplateVersion: aws.ToString(template.Version), InstanceType: string(in.InstanceType),
 			SubnetID: cmp.Or(aws.ToString(in.SubnetId), data.SubnetID), ImageID: aws.ToString(in.ImageId), Zone: data.Zone,
 		},
 	}
-	if err := dryRun(in.DryRun); err != nil {
-		return nil, err
-	}
 	launched, err := c.region.RunInstances(q)
+	if err == nil {
+		err = dryRun(in.DryRun)
+	}
 	if err != nil || len(launched) == 0 {
 		return nil, cmp.Or(err, error(failure(500, "InternalError", "No instance of this client token is left")))
 	}

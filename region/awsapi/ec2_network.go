@@ -14,7 +14,7 @@ import (
 // Zones, regions, VPCs and subnets.
 
 var subnets = kind[types.Subnet]{
-	key: "SubnetId", most: 1000,
+	key: "SubnetId", usual: 1000,
 	filters: `subnet-id subnet-arn state owner-id vpc-id cidr-block cidrBlock cidr=CidrBlock
 		available-ip-address-count availability-zone availabilityZone availability-zone-id availabilityZoneId
 		default-for-az defaultForAz map-public-ip-on-launch
@@ -53,7 +53,7 @@ func createSubnet(c *call, in *ec2.CreateSubnetInput) (*ec2.CreateSubnetOutput, 
 		return nil, err
 	}
 	s, err := c.region.CreateSubnet(region.SubnetRequest{
-		Zone: cmp.Or(aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId)), CIDR: cidr,
+		Zone: cmp.Or(aws.ToString(in.AvailabilityZone), aws.ToString(in.AvailabilityZoneId)), CIDR: cidr.Masked(),
 		Tags: tagsFor(types.ResourceTypeSubnet, in.TagSpecifications),
 	})
 	if err != nil {
@@ -70,7 +70,7 @@ func deleteSubnet(c *call, in *ec2.DeleteSubnetInput) (*ec2.DeleteSubnetOutput, 
 }
 
 var vpcs = kind[types.Vpc]{
-	key: "VpcId", most: 1000,
+	key: "VpcId", usual: 1000,
 	// EC2 also takes isDefault, as many documents of AWS write it.
 	filters: "vpc-id owner-id state cidr=CidrBlock is-default isDefault=IsDefault tag-key=Tags.Key tag-value=Tags.Value",
 	ids:     []naming{{"VpcIds", "VpcId", "InvalidVpcID.NotFound", "The vpc ID '%s' does not exist"}},

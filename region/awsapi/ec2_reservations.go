@@ -14,7 +14,7 @@ import (
 // Capacity reservations.
 
 var capacityReservations = kind[types.CapacityReservation]{
-	key: "CreateDate CapacityReservationId", most: 1000,
+	key: "CreateDate CapacityReservationId", usual: 1000,
 	filters: `instance-type owner-id instance-platform availability-zone tenancy outpost-arn state start-date end-date
 		end-date-type instance-match-criteria placement-group-arn tag-key=Tags.Key tag-value=Tags.Value`,
 	ids: []naming{{
@@ -136,15 +136,22 @@ func cancelCapacityReservation(
 		c.region.CancelCapacityReservation(*in.CapacityReservationId)
 }
 
-// marketOf returns the market type in template data.
-func marketOf(o *types.LaunchTemplateInstanceMarketOptionsRequest) (string, error) {
+// marketOf returns the market type in template data, and the maximum price of spot instances in micro-dollars per
+// hour; 0 means none.
+func marketOf(o *types.LaunchTemplateInstanceMarketOptionsRequest) (market string, spotMax int64, err error) {
 	if o == nil || o.MarketType == "" {
-		return "", nil
+		return "", 0, nil
 	}
 	if o.MarketType != types.MarketTypeSpot && o.MarketType != types.MarketTypeCapacityBlock {
-		return "", invalidParameter("InstanceMarketOptions.MarketType", string(o.MarketType), "spot or capacity-block")
+		return "", 0, invalidParameter("InstanceMarketOptions.MarketType", string(o.MarketType), "spot or capacity-block")
 	}
-	return string(o.MarketType), nil
+	if o.SpotOptions != nil {
+		price := aws.ToString(o.SpotOptions.MaxPrice)
+		if spotMax, err = microsOf("MaxPrice", price); err != nil {
+			return "", 0, invalidParameter("InstanceMarketOptions.SpotOptions.MaxPrice", price, "a price per hour in dollars")
+		}
+	}
+	return string(o.MarketType), spotMax, nil
 }
 
 // reservationChoice returns the capacity reservation settings in template data.

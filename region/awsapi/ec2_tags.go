@@ -81,7 +81,7 @@ func allTags(r *region.Region) []types.TagDescription {
 }
 
 var tagDescriptions = kind[types.TagDescription]{
-	key: "ResourceId Key", most: 1000, filters: "resource-id resource-type key value",
+	key: "ResourceId Key", usual: 1000, filters: "resource-id resource-type key value",
 }
 
 func describeTags(c *call, in *ec2.DescribeTagsInput) (*ec2.DescribeTagsOutput, error) {

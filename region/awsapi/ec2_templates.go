@@ -57,12 +57,13 @@ func copyOf[To any](from any) (to To) {
 }
 
 // templateData converts the instance settings of launch templates and RunInstances. If the instance has no security
-// groups, it uses those of the first interface that has some; likewise its subnet.
+// groups, it uses those of the first interface that has some; likewise its subnet and its existing interface.
 func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, error) {
 	data, err := userData(in.UserData)
 	d := region.TemplateData{
 		ImageID: aws.ToString(in.ImageId), InstanceType: string(in.InstanceType), UserData: data,
-		SecurityGroupIDs: in.SecurityGroupIds, Monitoring: in.Monitoring != nil && aws.ToBool(in.Monitoring.Enabled),
+		SecurityGroupIDs: slices.Concat(in.SecurityGroupIds, in.SecurityGroups), Unserved: ignoredSetting(&in),
+		Monitoring: in.Monitoring != nil && aws.ToBool(in.Monitoring.Enabled),
 	}
 	if p := in.IamInstanceProfile; p != nil {
 		arn := aws.ToString(p.Arn)
@@ -70,6 +71,7 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 	}
 	for _, i := range in.NetworkInterfaces {
 		d.SubnetID = cmp.Or(d.SubnetID, aws.ToString(i.SubnetId))
+		d.InterfaceID = cmp.Or(d.InterfaceID, aws.ToString(i.NetworkInterfaceId))
 		if d.SecurityGroupIDs == nil {
 			d.SecurityGroupIDs = i.Groups
 		}
@@ -79,7 +81,8 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 			d.Devices = append(d.Devices, region.BlockDevice{
 				Name: aws.ToString(m.DeviceName), SizeGiB: int64(aws.ToInt32(ebs.VolumeSize)),
 				Keep:   ebs.DeleteOnTermination != nil && !*ebs.DeleteOnTermination,
-				KMSKey: aws.ToString(ebs.KmsKeyId),
+				KMSKey: aws.ToString(ebs.KmsKeyId), Type: string(ebs.VolumeType), IOPS: int64(aws.ToInt32(ebs.Iops)),
+				Throughput: int64(aws.ToInt32(ebs.Throughput)), Snapshot: aws.ToString(ebs.SnapshotId),
 			})
 		}
 	}
@@ -90,16 +93,68 @@ func templateData(in types.RequestLaunchTemplateData) (region.TemplateData, erro
 		d.Tags[string(s.ResourceType)] = tagMap(s.Tags)
 	}
 	if err == nil {
-		d.Market, err = marketOf(in.InstanceMarketOptions)
+		d.Market, d.SpotMaxMicros, err = marketOf(in.InstanceMarketOptions)
 	}
 	if err == nil {
 		d.Reservation, err = reservationChoice(in.CapacityReservationSpecification)
 	}
 	if p := in.Placement; err == nil && p != nil {
 		d.Zone = cmp.Or(aws.ToString(p.AvailabilityZone), aws.ToString(p.AvailabilityZoneId))
+		d.Tenancy = string(p.Tenancy)
 		d.Placement, err = placementChoice(p.GroupName, p.GroupId, p.PartitionNumber)
 	}
 	return d, err
+}
+
+// ignoredSetting returns the first setting that launches would ignore; "" if there is none.
+func ignoredSetting(in *types.RequestLaunchTemplateData) string {
+	place := cmp.Or(in.Placement, &types.LaunchTemplatePlacementRequest{})
+	market := cmp.Or(in.InstanceMarketOptions, &types.LaunchTemplateInstanceMarketOptionsRequest{})
+	spot := cmp.Or(market.SpotOptions, &types.LaunchTemplateSpotMarketOptionsRequest{})
+	ends, life := spot.InstanceInterruptionBehavior, spot.SpotInstanceType
+	// Nested virtualization changes nothing that the API or a simulated node shows.
+	cpu := cmp.Or(in.CpuOptions, &types.LaunchTemplateCpuOptionsRequest{})
+	hibernates := in.HibernationOptions != nil && aws.ToBool(in.HibernationOptions.Configured)
+	set := map[string]bool{
+		"Placement.Tenancy host":                                 place.Tenancy == types.TenancyHost,
+		"Placement.HostId":                                       place.HostId != nil,
+		"Placement.HostResourceGroupArn":                         place.HostResourceGroupArn != nil,
+		"CpuOptions.CoreCount":                                   cpu.CoreCount != nil,
+		"CpuOptions.ThreadsPerCore":                              cpu.ThreadsPerCore != nil,
+		"CpuOptions.AmdSevSnp":                                   cpu.AmdSevSnp == "enabled",
+		"InstanceRequirements":                                   in.InstanceRequirements != nil,
+		"DisableApiTermination":                                  aws.ToBool(in.DisableApiTermination),
+		"HibernationOptions":                                     hibernates,
+		"InstanceMarketOptions.SpotOptions.BlockDurationMinutes": spot.BlockDurationMinutes != nil,
+		"InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior": ends != "" && ends != "terminate",
+		"InstanceMarketOptions.SpotOptions.SpotInstanceType":             life == types.SpotInstanceTypePersistent,
+		"InstanceMarketOptions.SpotOptions.ValidUntil":                   spot.ValidUntil != nil,
+	}
+	for _, i := range in.NetworkInterfaces {
+		for name, given := range map[string]bool{
+			"PrivateIpAddress": i.PrivateIpAddress != nil || len(i.PrivateIpAddresses) > 0, "Ipv6": hasIPv6(&i),
+			"SecondaryPrivateIpAddressCount": aws.ToInt32(i.SecondaryPrivateIpAddressCount) > 0,
+			"Ipv4Prefixes":                   aws.ToInt32(i.Ipv4PrefixCount) > 0 || len(i.Ipv4Prefixes) > 0,
+		} {
+			set["NetworkInterfaces."+name] = set["NetworkInterfaces."+name] || given
+		}
+	}
+	return firstSet(set)
+}
+
+func hasIPv6(i *types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest) bool {
+	return aws.ToInt32(i.Ipv6AddressCount) > 0 || aws.ToInt32(i.Ipv6PrefixCount) > 0 || len(i.Ipv6Addresses) > 0 ||
+		len(i.Ipv6Prefixes) > 0
+}
+
+// firstSet returns the first name of a set; "" if it is empty.
+func firstSet(set map[string]bool) string {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if set[name] {
+			return name
+		}
+	}
+	return ""
 }
 
 // understood lists the parameters of template data that templateData preserves completely.
@@ -131,7 +186,7 @@ func createLaunchTemplate(c *call, in *ec2.CreateLaunchTemplateInput) (*ec2.Crea
 	if err != nil {
 		return nil, err
 	}
-	t, err := c.region.CreateLaunchTemplate(aws.ToString(in.LaunchTemplateName), data,
+	t, err := c.region.CreateLaunchTemplateOnce(aws.ToString(in.ClientToken), aws.ToString(in.LaunchTemplateName), data,
 		tagsFor(types.ResourceTypeLaunchTemplate, in.TagSpecifications))
 	return &ec2.CreateLaunchTemplateOutput{LaunchTemplate: templateOf(t)}, err
 }
@@ -193,7 +248,7 @@ func templateOf(t region.LaunchTemplate) *types.LaunchTemplate {
 }
 
 var templates = kind[types.LaunchTemplate]{
-	key: "LaunchTemplateId", most: 200,
+	key: "LaunchTemplateId", usual: 200,
 	filters: "launch-template-name create-time tag-key=Tags.Key tag-value=Tags.Value",
 	ids: []naming{
 		{
@@ -219,7 +274,7 @@ func describeLaunchTemplates(
 }
 
 var templateVersions = kind[types.LaunchTemplateVersion]{
-	key: "LaunchTemplateId VersionNumber", most: 200,
+	key: "LaunchTemplateId VersionNumber", usual: 200,
 	filters: `create-time is-default-version=DefaultVersion image-id=LaunchTemplateData.ImageId
 		instance-type=LaunchTemplateData.InstanceType iam-instance-profile=LaunchTemplateData.IamInstanceProfile`,
 }
@@ -312,7 +367,7 @@ func readBack(d region.TemplateData) (*types.ResponseLaunchTemplateData, error) 
 	x.ImageId, x.InstanceType = optional(d.ImageID), types.InstanceType(d.InstanceType)
 	x.UserData = optional(base64.StdEncoding.EncodeToString(d.UserData))
 	if len(x.NetworkInterfaces) == 0 && len(d.SecurityGroupIDs) > 0 {
-		x.SecurityGroupIds = d.SecurityGroupIDs
+		x.SecurityGroupIds = d.SecurityGroupIDs[:max(len(d.SecurityGroupIDs)-len(x.SecurityGroups), 0)]
 	}
 	// Earlier releases kept neither the profile nor the tags in Raw.
 	if x.IamInstanceProfile == nil && d.InstanceProfile != "" {

@@ -11,7 +11,7 @@ import (
 // Trunk and branch interfaces, for security groups of pods.
 
 var trunkAssociations = kind[types.TrunkInterfaceAssociation]{
-	key: "AssociationId", most: 1000, filters: "gre-key interface-protocol",
+	key: "AssociationId", usual: 1000, filters: "gre-key interface-protocol",
 	ids: []naming{{
 		"AssociationIds", "AssociationId", "InvalidAssociationID.NotFound", "The association ID '%s' does not exist",
 	}},

@@ -67,7 +67,7 @@ func TestAForeignResourceControllerFindsItsCalls(t *testing.T) {
 	})
 	wantCode(t, err, "UnsupportedOperation")
 	_, err = b.CreateNetworkInterface(t.Context(), &ec2.CreateNetworkInterfaceInput{
-		SubnetId: i.SubnetId, Groups: []string{"sg-missing"},
+		SubnetId: i.SubnetId, Groups: []string{"sg-0"},
 	})
 	wantCode(t, err, "InvalidGroup.NotFound")
 }

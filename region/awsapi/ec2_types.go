@@ -146,7 +146,7 @@ func networkOf(t *catalog.Type) *types.NetworkInfo {
 }
 
 var instanceTypes = kind[types.InstanceTypeInfo]{
-	key: "InstanceType", most: 100,
+	key: "InstanceType", usual: 100,
 	filters: `instance-type current-generation free-tier-eligible supported-usage-class supported-root-device-type
 		supported-virtualization-type bare-metal hypervisor processor-info.supported-architecture
 		processor-info.sustained-clock-speed-in-ghz vcpu-info.default-vcpus vcpu-info.default-cores
@@ -176,7 +176,7 @@ func describeInstanceTypes(
 }
 
 var offerings = kind[types.InstanceTypeOffering]{
-	key: "InstanceType Location", most: 1000, filters: "instance-type location",
+	key: "InstanceType Location", usual: 1000, filters: "instance-type location",
 }
 
 func describeInstanceTypeOfferings(

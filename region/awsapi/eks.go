@@ -116,11 +116,7 @@ func listClusters(c *call, _ *eks.ListClustersInput) (*eks.ListClustersOutput, e
 	return &eks.ListClustersOutput{Clusters: append([]string{}, c.region.Clusters()...)}, nil
 }
 
-// eksPage returns a page of names. EKS's pages have at most 100.
+// eksPage returns a page of names, of 100 if the call does not say.
 func eksPage(names []string, size *int32, token *string) ([]string, *string, error) {
-	names, next, err := page(names, int(aws.ToInt32(size)), 100, aws.ToString(token), func(s string) string { return s })
-	if names == nil {
-		names = []string{}
-	}
-	return names, optional(next), err
+	return page(names, size, 100, token, func(s string) string { return s })
 }

@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,8 +48,16 @@ func createFargateProfile(c *call, in *eks.CreateFargateProfileInput) (*eks.Crea
 	if err != nil {
 		return nil, fmt.Errorf("list FargateProfiles: %w", err)
 	}
-	name := aws.ToString(in.FargateProfileName)
-	if findProfile(existing, name) != nil {
+	name, kind := aws.ToString(in.FargateProfileName), "fargateprofile/"+*in.ClusterName+"/"
+	token := aws.ToString(in.ClientRequestToken)
+	arn, err := c.region.Created(kind, token, in)
+	if err != nil {
+		return nil, tokenReused(err)
+	}
+	if p := findProfile(existing, name); p != nil {
+		if made := c.completeProfile(p, *in.ClusterName); *made.FargateProfileArn == arn {
+			return &eks.CreateFargateProfileOutput{FargateProfile: made}, nil
+		}
 		return nil, profileExists()
 	}
 	if err := notWhileChanging(existing, "create", name, aws.ToString(in.ClusterName)); err != nil {
@@ -73,6 +82,9 @@ func createFargateProfile(c *call, in *eks.CreateFargateProfileInput) (*eks.Crea
 	}
 	made, err := c.fargateProfile(in.ClusterName, &name)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.region.RememberCreated(kind, token, in, *made.FargateProfileArn); err != nil {
 		return nil, err
 	}
 	return &eks.CreateFargateProfileOutput{FargateProfile: made}, nil
@@ -113,20 +125,25 @@ func (c *call) checkProfile(in *eks.CreateFargateProfileInput) error {
 	case strings.Contains(role[1], "/"):
 		return invalid("podExecutionRoleArn %s has a path other than /: remove it from the ARN", *in.PodExecutionRoleArn)
 	}
-	if _, err := c.region.Role(role[1]); err != nil {
+	if !c.hasRole(role[1]) {
 		return invalid("Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not "+
 			"correct", *in.PodExecutionRoleArn)
 	}
 	if err := checkSelectors(in.Selectors); err != nil {
 		return err
 	}
+	return cmp.Or(c.checkSubnets(in.Subnets), checkTags(in.Tags))
+}
+
+// checkSubnets returns an error if one of the subnets does not exist.
+func (c *call) checkSubnets(ids []string) error {
 	known := c.subnetIDs()
-	for _, id := range in.Subnets {
+	for _, id := range ids {
 		if !slices.Contains(known, id) {
-			return invalid("The subnet ID '%s' does not exist", id)
+			return failure(400, "InvalidParameterException", fmt.Sprintf("The subnet ID '%s' does not exist", id))
 		}
 	}
-	return checkTags(in.Tags)
+	return nil
 }
 
 func checkSelectors(selectors []types.FargateProfileSelector) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
@@ -33,11 +34,7 @@ func nodegroupTaints(list []types.Taint) ([]region.NodegroupTaint, error) {
 }
 
 func createNodegroup(c *call, in *eks.CreateNodegroupInput) (*eks.CreateNodegroupOutput, error) {
-	if in.RemoteAccess != nil || in.NodeRepairConfig != nil {
-		return nil, failure(400, "InvalidParameterException",
-			"The simulated region does not serve remoteAccess and nodeRepairConfig of node groups: leave them out.")
-	}
-	if err := checkTags(in.Tags); err != nil {
+	if err := c.checkNodegroup(in); err != nil {
 		return nil, err
 	}
 	taints, err := nodegroupTaints(in.Taints)
@@ -45,10 +42,11 @@ func createNodegroup(c *call, in *eks.CreateNodegroupInput) (*eks.CreateNodegrou
 		return nil, err
 	}
 	want := region.NodegroupSettings{
-		Min: 1, Max: 2, Desired: 2, InstanceTypes: in.InstanceTypes, Spot: in.CapacityType == types.CapacityTypesSpot,
+		ClientToken: aws.ToString(in.ClientRequestToken), Min: 1, Max: 2, Desired: 2,
+		InstanceTypes: in.InstanceTypes, Spot: in.CapacityType == types.CapacityTypesSpot,
 		AMIType: string(in.AmiType), DiskGiB: int(aws.ToInt32(in.DiskSize)), Subnets: in.Subnets,
 		Role: aws.ToString(in.NodeRole), Labels: in.Labels, Taints: taints, Tags: in.Tags,
-		Drain: c.kubernetes.Kubernetes != nil,
+		Drain: c.kubernetes.Kubernetes != nil, WantRelease: aws.ToString(in.ReleaseVersion),
 	}
 	if t := in.LaunchTemplate; t != nil {
 		want.Template = region.TemplateRef{
@@ -58,7 +56,7 @@ func createNodegroup(c *call, in *eks.CreateNodegroupInput) (*eks.CreateNodegrou
 	setSizes(&want, in.ScalingConfig, in.UpdateConfig)
 	n, err := c.region.CreateNodegroup(aws.ToString(in.ClusterName), aws.ToString(in.NodegroupName), want)
 	if err != nil {
-		return nil, err
+		return nil, tokenReused(err)
 	}
 	if k := c.kubernetes.Kubernetes; k != nil {
 		if err := k.MapRole(c.ctx, instanceRole(want.Role)); err != nil {
@@ -66,6 +64,61 @@ func createNodegroup(c *call, in *eks.CreateNodegroupInput) (*eks.CreateNodegrou
 		}
 	}
 	return &eks.CreateNodegroupOutput{Nodegroup: nodegroupOf(n)}, nil
+}
+
+// tokenReused returns EKS's error for a client token that was used before with other parameters in place of EC2's.
+func tokenReused(err error) error {
+	if e, ok := asAPIError(err); ok && e.Code == "IdempotentParameterMismatch" {
+		return failure(400, "InvalidRequestException", e.Message)
+	}
+	return err
+}
+
+// checkNodegroup returns an error if a new node group has settings that are wrong, or that would be ignored.
+func (c *call) checkNodegroup(in *eks.CreateNodegroupInput) error {
+	cluster, err := c.region.Cluster(aws.ToString(in.ClusterName))
+	if err != nil {
+		return err
+	}
+	version := aws.ToString(in.Version)
+	unserved := map[string]bool{
+		"remoteAccess": in.RemoteAccess != nil, "nodeRepairConfig": in.NodeRepairConfig != nil,
+		"warmPoolConfig":                   in.WarmPoolConfig != nil,
+		"version other than the cluster's": version != "" && version != region.MinorVersion(cluster.Version),
+		"capacityType CAPACITY_BLOCK":      in.CapacityType == types.CapacityTypesCapacityBlock,
+	}
+	if name := firstSet(unserved); name != "" {
+		return failure(400, "InvalidParameterException",
+			"The simulated region does not serve "+name+" of node groups: leave it out.")
+	}
+	role, invalid := roleARN.FindStringSubmatch(aws.ToString(in.NodeRole)), ""
+	switch {
+	case role == nil:
+		invalid = "The provided role '" + aws.ToString(in.NodeRole) + "' is not the ARN of a role"
+	case !c.hasRole(role[1]):
+		invalid = "The role with name " + role[1] + " cannot be found."
+	case in.DiskSize != nil && in.LaunchTemplate != nil:
+		invalid = "Disk size must be specified within the launch template."
+	}
+	if invalid != "" {
+		return failure(400, "InvalidParameterException", invalid)
+	}
+	return cmp.Or(checkUpdateConfig(in.UpdateConfig), c.checkSubnets(in.Subnets), checkTags(in.Tags))
+}
+
+// hasRole reports whether the account has a role, given the path and name in its ARN.
+func (c *call) hasRole(path string) bool {
+	_, err := c.region.Role(path[strings.LastIndex(path, "/")+1:])
+	return err == nil
+}
+
+// checkUpdateConfig returns an error unless an update configuration has exactly one of its numbers.
+func checkUpdateConfig(u *types.NodegroupUpdateConfig) error {
+	if u != nil && (u.MaxUnavailable == nil) == (u.MaxUnavailablePercentage == nil) {
+		return failure(400, "InvalidParameterException",
+			"updateConfig: give either maxUnavailable or maxUnavailablePercentage, but not both")
+	}
+	return nil
 }
 
 func setSizes(s *region.NodegroupSettings, sizes *types.NodegroupScalingConfig, update *types.NodegroupUpdateConfig) {
@@ -210,7 +263,7 @@ func updateNodegroupConfig(
 		taints = *in.Taints
 	}
 	added, err := nodegroupTaints(taints.AddOrUpdateTaints)
-	if err != nil {
+	if err := cmp.Or(err, checkUpdateConfig(in.UpdateConfig)); err != nil {
 		return nil, err
 	}
 	removed, err := nodegroupTaints(taints.RemoveTaints)

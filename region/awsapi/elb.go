@@ -13,22 +13,8 @@ import (
 	"github.com/nodeless/nodeless/region"
 )
 
-// elbPageSize is ELB's maximum and default page size.
+// elbPageSize is ELB's default page size.
 const elbPageSize = 400
-
-// elbPage returns the requested page of a list, and the marker of the next one.
-func elbPage[T any](list []T, size *int32, marker *string, key func(T) string) ([]T, *string, error) {
-	n := elbPageSize
-	if size != nil {
-		n = int(*size)
-	}
-	if n < 1 || n > elbPageSize {
-		return nil, nil, failure(400, "ValidationError",
-			fmt.Sprintf("Page size '%d' must be between 1 and %d", n, elbPageSize))
-	}
-	list, next, err := page(list, n, elbPageSize, aws.ToString(marker), key)
-	return list, optional(next), err
-}
 
 // elbNamed returns the resources that a request names, all of them if it names none. code and what make the error for
 // an unknown name.
@@ -98,7 +84,7 @@ func describeLoadBalancers(c *call, in *elb.DescribeLoadBalancersInput) (*elb.De
 	if err != nil {
 		return nil, err
 	}
-	list, next, err := elbPage(all, in.PageSize, in.Marker, arn)
+	list, next, err := page(all, in.PageSize, elbPageSize, in.Marker, arn)
 	out := &elb.DescribeLoadBalancersOutput{LoadBalancers: []types.LoadBalancer{}, NextMarker: next}
 	for _, b := range list {
 		out.LoadBalancers = append(out.LoadBalancers, c.loadBalancerOf(b))

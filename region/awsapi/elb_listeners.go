@@ -56,7 +56,7 @@ func describeListeners(c *call, in *elb.DescribeListenersInput) (*elb.DescribeLi
 		}
 		all = slices.DeleteFunc(all, func(l region.Listener) bool { return l.LoadBalancerARN != *of })
 	}
-	list, next, err := elbPage(all, in.PageSize, in.Marker, arn)
+	list, next, err := page(all, in.PageSize, elbPageSize, in.Marker, arn)
 	out := &elb.DescribeListenersOutput{Listeners: []types.Listener{}, NextMarker: next}
 	for _, l := range list {
 		out.Listeners = append(out.Listeners, listenerOf(l))
@@ -160,7 +160,7 @@ func describeRules(c *call, in *elb.DescribeRulesInput) (*elb.DescribeRulesOutpu
 	if in.PageSize == nil && in.Marker == nil && len(all) <= elbPageSize {
 		return &elb.DescribeRulesOutput{Rules: all}, nil // in order of priority
 	}
-	list, next, err := elbPage(all, in.PageSize, in.Marker, arn)
+	list, next, err := page(all, in.PageSize, elbPageSize, in.Marker, arn)
 	return &elb.DescribeRulesOutput{Rules: list, NextMarker: next}, err
 }
 

@@ -76,7 +76,7 @@ func describeTargetGroups(c *call, in *elb.DescribeTargetGroupsInput) (*elb.Desc
 			return !slices.Contains(c.region.LoadBalancersOf(g.TargetGroupARN), *in.LoadBalancerArn)
 		})
 	}
-	list, next, err := elbPage(all, in.PageSize, in.Marker, arn)
+	list, next, err := page(all, in.PageSize, elbPageSize, in.Marker, arn)
 	out := &elb.DescribeTargetGroupsOutput{TargetGroups: []types.TargetGroup{}, NextMarker: next}
 	for _, g := range list {
 		out.TargetGroups = append(out.TargetGroups, c.targetGroupOf(g))

@@ -17,15 +17,30 @@ import (
 // filter returns the resources that match every filter. A filter that the kind does not have is an error, as on EC2,
 // so that a misspelt one is noticed.
 func (k kind[T]) filter(list []T, filters []types.Filter) ([]T, error) {
-	for _, f := range filters {
-		values := k.valuesOf(aws.ToString(f.Name))
-		if values == nil {
+	match, err := k.matcher(filters)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list, func(v T) bool { return !match(v) }), nil
+}
+
+// matcher returns a function that reports whether a resource matches every filter.
+func (k kind[T]) matcher(filters []types.Filter) (func(T) bool, error) {
+	values := make([]func(reflect.Value) []string, len(filters))
+	for i, f := range filters {
+		if values[i] = k.valuesOf(aws.ToString(f.Name)); values[i] == nil {
 			return nil, failure(400, "InvalidParameterValue",
 				fmt.Sprintf("The filter '%s' is invalid", aws.ToString(f.Name)))
 		}
-		list = slices.DeleteFunc(list, func(v T) bool { return !matches(f.Values, values(reflect.ValueOf(v))) })
 	}
-	return list, nil
+	return func(v T) bool {
+		for i, f := range filters {
+			if !matches(f.Values, values[i](reflect.ValueOf(v))) {
+				return false
+			}
+		}
+		return true
+	}, nil
 }
 
 // valuesOf returns a function that reads the values that a filter compares from a resource; nil if the kind has no
@@ -125,41 +140,62 @@ func matches(patterns, values []string) bool {
 }
 
 // page returns a page of list, sorted by key, and the token of the next one. A token holds the last key of its page,
-// so that resources created or deleted between pages cause neither repeated nor missing entries. Size 0 means most.
-func page[T any](list []T, size, most int, token string, key func(T) string) ([]T, string, error) {
-	if size < 0 || size > most {
-		return nil, "", failure(400, "InvalidParameterValue",
-			fmt.Sprintf("Value ( %d ) for parameter maxResults is invalid. Expecting a value between 1 and %d.", size, most))
+// so that resources created or deleted between pages cause neither repeated nor missing entries. limits has checked a
+// size that is given; without one, a page has usual entries.
+func page[T any](list []T, given *int32, usual int, token *string, key func(T) string) ([]T, *string, error) {
+	type entry struct {
+		key   string
+		value T
 	}
-	if size == 0 {
-		size = most
+	entries := make([]entry, len(list))
+	for i, v := range list {
+		entries[i] = entry{key(v), v}
 	}
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
-	if token != "" {
-		after, err := untoken(token)
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
+	if token != nil && *token != "" {
+		after, err := untoken(*token)
 		if err != nil {
-			return nil, "", err
+			return nil, nil, err
 		}
-		i, _ := slices.BinarySearchFunc(list, after+"\x00", func(v T, k string) int { return cmp.Compare(key(v), k) })
-		list = list[i:]
+		i, _ := slices.BinarySearchFunc(entries, after+"\x00", func(e entry, k string) int { return cmp.Compare(e.key, k) })
+		entries = entries[i:]
 	}
-	if len(list) <= size {
-		return list, "", nil
+	var next *string
+	if size := sizeOf(given, usual); len(entries) > size {
+		entries, next = entries[:size], tokenAfter(entries[size-1].key)
 	}
-	list = list[:size]
-	return list, base64.RawURLEncoding.EncodeToString([]byte(tokenMark + key(list[size-1]))), nil
+	out := make([]T, len(entries))
+	for i, e := range entries {
+		out[i] = e.value
+	}
+	return out, next, nil
+}
+
+// sizeOf returns the size of a page.
+func sizeOf(given *int32, usual int) int {
+	if given == nil {
+		return usual
+	}
+	return int(*given)
 }
 
 // tokenMark is the prefix of every token.
 const tokenMark = "after:"
 
+func tokenAfter(key string) *string {
+	return new(base64.RawURLEncoding.EncodeToString([]byte(tokenMark + key)))
+}
+
 func untoken(token string) (string, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	after, ok := strings.CutPrefix(string(b), tokenMark)
 	if err != nil || !ok {
-		return "", failure(400, "InvalidNextToken",
-			"Unable to parse pagination token: use the nextToken of the previous answer unchanged")
+		return "", invalidPageToken()
 	}
 	return after, nil
+}
+
+func invalidPageToken() error {
+	return failure(400, "InvalidNextToken",
+		"Unable to parse pagination token: use the nextToken of the previous answer unchanged")
 }

@@ -61,13 +61,8 @@ func getInstanceProfile(c *call, in *iam.GetInstanceProfileInput) (*iam.GetInsta
 func createInstanceProfile(
 	c *call, in *iam.CreateInstanceProfileInput,
 ) (*iam.CreateInstanceProfileOutput, error) {
-	path := aws.ToString(in.Path)
-	if path != "" && (!strings.HasPrefix(path, "/") || !strings.HasSuffix(path, "/")) {
-		return nil, failure(400, "ValidationError",
-			"The specified value for path is invalid. It must begin and end with / "+
-				"and contain only alphanumeric characters and/or / characters.")
-	}
-	p, err := c.region.CreateInstanceProfile(*in.InstanceProfileName, path, tagMap(copyOf[[]ec2types.Tag](in.Tags)))
+	p, err := c.region.CreateInstanceProfile(*in.InstanceProfileName, aws.ToString(in.Path),
+		tagMap(copyOf[[]ec2types.Tag](in.Tags)))
 	return &iam.CreateInstanceProfileOutput{InstanceProfile: profileOf(p)}, err
 }
 
@@ -82,25 +77,15 @@ func tagInstanceProfile(c *call, in *iam.TagInstanceProfileInput) (*iam.TagInsta
 		c.region.TagInstanceProfile(*in.InstanceProfileName, tagMap(copyOf[[]ec2types.Tag](in.Tags)))
 }
 
-// maxItems is IAM's maximum page size, defaultItems its default.
-const (
-	maxItems     = 1000
-	defaultItems = 100
-)
+// defaultItems is IAM's default page size.
+const defaultItems = 100
 
 // listInstanceProfiles omits the tags, as IAM does.
 func listInstanceProfiles(c *call, in *iam.ListInstanceProfilesInput) (*iam.ListInstanceProfilesOutput, error) {
-	size := defaultItems
-	if in.MaxItems != nil {
-		size = int(*in.MaxItems)
-	}
-	if size < 1 || size > maxItems {
-		return nil, failure(400, "ValidationError", "MaxItems must be between 1 and 1000")
-	}
-	list, next, err := page(c.region.InstanceProfiles(aws.ToString(in.PathPrefix)), size, maxItems,
-		aws.ToString(in.Marker), func(p region.InstanceProfile) string { return p.Name })
+	list, next, err := page(c.region.InstanceProfiles(aws.ToString(in.PathPrefix)), in.MaxItems, defaultItems, in.Marker,
+		func(p region.InstanceProfile) string { return p.Name })
 	out := &iam.ListInstanceProfilesOutput{
-		InstanceProfiles: []types.InstanceProfile{}, IsTruncated: next != "", Marker: optional(next),
+		InstanceProfiles: []types.InstanceProfile{}, IsTruncated: next != nil, Marker: next,
 	}
 	for _, p := range list {
 		p.Tags = nil

@@ -1,8 +1,10 @@
 package awsapi
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -22,10 +24,13 @@ func createdUser(p region.Principal) types.User {
 func createdRole(p region.Principal) types.Role {
 	return types.Role{
 		Path: &p.Path, RoleName: &p.Name, RoleId: &p.ID, Arn: new(p.ARN()), CreateDate: &p.CreatedAt,
-		AssumeRolePolicyDocument: encodedPolicy(p.Trust), MaxSessionDuration: new(int32(3600)),
+		AssumeRolePolicyDocument: encodedPolicy(p.Trust), MaxSessionDuration: seconds32(maxSession(p)),
 		Tags: copyOf[[]types.Tag](tagsOf(p.Tags)),
 	}
 }
+
+// maxSession returns how long sessions of a role may last.
+func maxSession(role region.Principal) time.Duration { return cmp.Or(role.MaxSession, time.Hour) }
 
 func createUser(c *call, in *iam.CreateUserInput) (*iam.CreateUserOutput, error) {
 	p, err := c.region.CreatePrincipal(region.UserPrincipal, *in.UserName, aws.ToString(in.Path), "",
@@ -36,6 +41,9 @@ func createUser(c *call, in *iam.CreateUserInput) (*iam.CreateUserOutput, error)
 func createRole(c *call, in *iam.CreateRoleInput) (*iam.CreateRoleOutput, error) {
 	p, err := c.region.CreatePrincipal(region.RolePrincipal, *in.RoleName, aws.ToString(in.Path),
 		*in.AssumeRolePolicyDocument, tagMap(copyOf[[]ec2types.Tag](in.Tags)))
+	if setSeconds(&p.MaxSession, in.MaxSessionDuration); err == nil && p.MaxSession > 0 {
+		err = c.region.SetMaxSession(p.Name, p.MaxSession)
+	}
 	return &iam.CreateRoleOutput{Role: new(createdRole(p))}, err
 }
 
@@ -55,13 +63,8 @@ func getUser(c *call, in *iam.GetUserInput) (*iam.GetUserOutput, error) {
 // principalPage returns the requested page of users or roles.
 func principalPage(c *call, kind region.PrincipalKind, path, marker *string, items *int32,
 ) ([]region.Principal, *string, error) {
-	size := defaultItems
-	if items != nil {
-		size = int(*items)
-	}
-	list, next, err := page(c.region.Principals(kind, aws.ToString(path)), size, maxItems, aws.ToString(marker),
+	return page(c.region.Principals(kind, aws.ToString(path)), items, defaultItems, marker,
 		func(p region.Principal) string { return p.Name })
-	return list, optional(next), err
 }
 
 func listUsers(c *call, in *iam.ListUsersInput) (*iam.ListUsersOutput, error) {

@@ -31,6 +31,9 @@ func newBuyer(t *testing.T) buyer {
 	if b.image, err = b.region.Parameter(anyImage); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := b.region.CreateInstanceProfile("nodes", "/", nil); err != nil {
+		t.Fatal(err)
+	}
 	_, err = b.CreateLaunchTemplate(t.Context(), &ec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String("story"), VersionDescription: aws.String("first"),
 		LaunchTemplateData: &ec2types.RequestLaunchTemplateData{

@@ -134,7 +134,7 @@ func (c authorizer) launchAccess(l launched) []access {
 	}
 	for _, id := range append(used, l.subnets...) {
 		if id != "" {
-			out = append(out, c.uses("RunInstances", id))
+			out = append(out, c.uses("RunInstances", c.groupID(nil, &id)))
 		}
 	}
 	if l.template != nil {

@@ -17,11 +17,6 @@ func invalidLogs(format string, args ...any) error {
 	return failure(400, "InvalidParameterException", fmt.Sprintf(format, args...))
 }
 
-func invalidLimit(n, most int) error {
-	return invalidLogs("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must "+
-		"have value from 1 to %d", n, most)
-}
-
 // logGroupARN returns a group's ARN without the ":*" that IAM policies add.
 func (c *call) logGroupARN(name string) string {
 	return "arn:aws:logs:" + c.region.Name() + ":" + region.AccountID + ":log-group:" + name
@@ -85,18 +80,12 @@ func deleteLogStream(
 		c.region.DeleteLogStream(aws.ToString(in.LogGroupName), aws.ToString(in.LogStreamName))
 }
 
-// maxLogPage is the maximum and default page size for groups and streams.
-const maxLogPage = 50
+// usualLogPage is the default page size for groups and streams.
+const usualLogPage = 50
 
 // logPage returns a page of a sorted list, after the item whose key is the token.
 func logPage[T any](list []T, limit *int32, token *string, key func(T) string) ([]T, *string, error) {
-	size := int(aws.ToInt32(limit))
-	if limit == nil {
-		size = maxLogPage
-	}
-	if size < 1 || size > maxLogPage {
-		return nil, nil, invalidLimit(size, maxLogPage)
-	}
+	size := sizeOf(limit, usualLogPage)
 	if token != nil {
 		i := slices.IndexFunc(list, func(v T) bool { return key(v) == *token })
 		if i < 0 {

@@ -59,18 +59,6 @@ func parseEventID(s string) (at region.LogEventAt, err error) {
 	return at, nil
 }
 
-// eventLimit returns the maximum number of events on a page.
-func eventLimit(limit *int32) (int, error) {
-	n := int(aws.ToInt32(limit))
-	switch {
-	case limit == nil:
-		return maxPageEvents, nil
-	case n < 1 || n > maxPageEvents:
-		return 0, invalidLimit(n, maxPageEvents)
-	}
-	return n, nil
-}
-
 // upTo returns how many of the events, in the given order, fit on a page; at least one if there is one.
 func upTo(limit int, events func(yield func(int, region.LogEvent) bool)) (n int) {
 	bytes := 0
@@ -89,10 +77,7 @@ func getLogEvents(c *call, in *cloudwatchlogs.GetLogEventsInput) (*cloudwatchlog
 	if err != nil {
 		return nil, err
 	}
-	limit, err := eventLimit(in.Limit)
-	if err != nil {
-		return nil, err
-	}
+	limit := sizeOf(in.Limit, maxPageEvents)
 	stream := aws.ToString(in.LogStreamName)
 	if streams, err := c.region.LogStreams(group, stream); err != nil {
 		return nil, err
@@ -169,10 +154,7 @@ func filterLogEvents(
 	if err != nil {
 		return nil, err
 	}
-	limit, err := eventLimit(in.Limit)
-	if err != nil {
-		return nil, err
-	}
+	limit := sizeOf(in.Limit, maxPageEvents)
 	q := region.LogQuery{Group: group, From: aws.ToInt64(in.StartTime), Until: aws.ToInt64(in.EndTime)}
 	if q.Match, err = region.LogPattern(aws.ToString(in.FilterPattern)); err != nil {
 		return nil, err

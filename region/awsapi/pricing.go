@@ -94,12 +94,12 @@ func getProducts(c *call, in *pricing.GetProductsInput) (*pricing.GetProductsOut
 			found = append(found, o)
 		}
 	}
-	found, next, err := page(found, int(aws.ToInt32(in.MaxResults)), 100, aws.ToString(in.NextToken),
+	found, next, err := page(found, in.MaxResults, 100, in.NextToken,
 		func(o *catalog.Offer) string { return o.Type.Name })
 	if err != nil {
 		return nil, err
 	}
-	out := &pricing.GetProductsOutput{FormatVersion: new("aws_v1"), PriceList: []string{}, NextToken: optional(next)}
+	out := &pricing.GetProductsOutput{FormatVersion: new("aws_v1"), PriceList: []string{}, NextToken: next}
 	for _, o := range found {
 		family, attributes := product(o.Type, c.region.Name())
 		text, err := document(o, family, attributes)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -25,6 +26,7 @@ import (
 const (
 	maxBody     = 1 << 20
 	maxLogsBody = 7 << 20
+	bodyWithin  = 30 * time.Second
 )
 
 // Options configures the HTTP interface; the zero value is usable.
@@ -94,12 +96,8 @@ func Serve(ctx context.Context, addr string, r *region.Region, o Options, ready 
 	if err != nil {
 		return fmt.Errorf("serve the simulated region on %s: %w; choose another port or stop what holds it", addr, err)
 	}
-	// No write deadline: long polls last 20 s.
-	h := &http.Server{
-		Handler: New(r, o), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second,
-		IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	h := httpguard.NewServer(bodyWithin, New(r, o)) // no write deadline: long polls last 20 s
+	h.BaseContext = func(net.Listener) context.Context { return ctx }
 	stop := context.AfterFunc(ctx, func() {
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()

@@ -297,3 +297,19 @@ func TestABatchDeletesWhatItCanAndNamesTheRest(t *testing.T) {
 		&sqs.DeleteMessageBatchInput{QueueUrl: url, Entries: []sqstypes.DeleteMessageBatchRequestEntry{}})
 	wantCode(t, err, "AWS.SimpleQueueService.EmptyBatchRequest")
 }
+
+// Bottlerocket's image for each kind of hardware has a FIPS variant of its own.
+func TestFIPSImagesHaveTheirOwnParameters(t *testing.T) {
+	_, _, config := memoryRegion(t)
+	images := map[string]bool{}
+	for _, variant := range []string{"", "-nvidia", "-fips", "-nvidia-fips"} {
+		for _, arch := range []string{"x86_64", "arm64"} {
+			name := "/aws/service/bottlerocket/aws-k8s-1.36" + variant + "/" + arch + "/latest/image_id"
+			images[*must[*ssm.GetParameterOutput](t)(ssm.NewFromConfig(config).GetParameter(t.Context(),
+				&ssm.GetParameterInput{Name: &name})).Parameter.Value] = true
+		}
+	}
+	if len(images) != 8 {
+		t.Errorf("%d images, want 8", len(images))
+	}
+}

@@ -45,22 +45,18 @@ func getParameters(c *call, in *ssm.GetParametersInput) (*ssm.GetParametersOutpu
 }
 
 func getParametersByPath(c *call, in *ssm.GetParametersByPathInput) (*ssm.GetParametersByPathOutput, error) {
-	size, path := maxParameters, aws.ToString(in.Path)
-	if in.MaxResults != nil {
-		size = int(*in.MaxResults)
-	}
-	if !strings.HasPrefix(path, "/") || size < 1 || size > maxParameters {
-		return nil, failure(400, "ValidationException", fmt.Sprintf(
-			"Path must begin with / and MaxResults be between 1 and %d; they are %q and %d", maxParameters, path, size))
+	path := aws.ToString(in.Path)
+	if !strings.HasPrefix(path, "/") {
+		return nil, failure(400, "ValidationException", fmt.Sprintf("Path must begin with /, is %q", path))
 	}
 	below := strings.TrimSuffix(path, "/") + "/"
 	values := c.region.Parameters(below)
 	if !aws.ToBool(in.Recursive) {
 		maps.DeleteFunc(values, func(name, _ string) bool { return strings.Contains(name[len(below):], "/") })
 	}
-	names, next, err := page(slices.Collect(maps.Keys(values)), size, maxParameters, aws.ToString(in.NextToken),
+	names, next, err := page(slices.Collect(maps.Keys(values)), in.MaxResults, maxParameters, in.NextToken,
 		func(name string) string { return name })
-	out := &ssm.GetParametersByPathOutput{Parameters: []types.Parameter{}, NextToken: optional(next)}
+	out := &ssm.GetParametersByPathOutput{Parameters: []types.Parameter{}, NextToken: next}
 	for _, name := range names {
 		out.Parameters = append(out.Parameters, c.parameterOf(name, values[name]))
 	}

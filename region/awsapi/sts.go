@@ -31,11 +31,9 @@ func assumeRole(c *call, in *sts.AssumeRoleInput) (*sts.AssumeRoleOutput, error)
 			"User: %s is not authorized to perform: sts:AssumeRole on resource: %s", c.caller.ARN, *in.RoleArn))
 	}
 	lifetime := time.Hour
-	if in.DurationSeconds != nil {
-		lifetime = time.Duration(*in.DurationSeconds) * time.Second
-	}
-	if lifetime < 15*time.Minute || lifetime > 12*time.Hour {
-		return nil, failure(http.StatusBadRequest, "ValidationError", "DurationSeconds must be between 900 and 43200")
+	if setSeconds(&lifetime, in.DurationSeconds); lifetime > maxSession(role) {
+		return nil, failure(http.StatusBadRequest, "ValidationError",
+			"The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 	}
 	k, err := c.region.AssumeRole(role.Name, *in.RoleSessionName, lifetime)
 	if err != nil {

@@ -10,6 +10,9 @@
 // Targets at addresses that the region assigned to simulated pods and instances pass their health checks, since those
 // pods are Ready, but requests to them get 503 with the reason: nothing answers there. All other targets are dialled.
 //
+// Of the attributes, deregistration_delay.timeout_seconds, stickiness and idle_timeout.timeout_seconds (how long a
+// target may take to answer) have an effect. The others are stored and returned.
+//
 // The region owns the state: this package follows it (region.LoadBalancingChanged) and reports the health of targets.
 package elb
 
@@ -23,6 +26,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -197,7 +201,8 @@ func (d *DataPath) followListener(b region.LoadBalancer, l region.Listener, rule
 		d.fronts[l.ListenerARN] = f
 		d.Log.Info("load balancer listens", "loadBalancer", b.Name, "port", l.Port, "address", f.listener.Addr())
 	}
-	f.routes.Store(&routes{listener: l, rules: rules})
+	idle, _ := strconv.Atoi(b.Attributes["idle_timeout.timeout_seconds"]) // validated; network load balancers have none
+	f.routes.Store(&routes{listener: l, rules: rules, idle: time.Duration(idle) * time.Second})
 }
 
 // pool returns the pool of a target group, or nil.

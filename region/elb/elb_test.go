@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -23,13 +25,31 @@ import (
 type story struct {
 	*region.Region
 	t        *testing.T
+	clock    *clock.Virtual
 	data     *elb.DataPath
 	balancer region.LoadBalancer
 	group    region.TargetGroup
 	listener region.Listener
 
+	drained chan string // addresses of targets whose last request has ended
+
 	mu   sync.Mutex
 	pods map[string]*httptest.Server // by target address
+}
+
+// told sends the addresses in the log's messages about drained targets to a channel.
+type told struct {
+	slog.Handler
+	drained chan<- string
+}
+
+func (told) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h told) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "target has drained" {
+		r.Attrs(func(a slog.Attr) bool { h.drained <- a.Value.String(); return true })
+	}
+	return nil
 }
 
 // begin opens a region with a load balancer of the given type, which listens on a free port.
@@ -37,8 +57,9 @@ func begin(t *testing.T, kind string) *story {
 	t.Helper()
 	v := clock.NewVirtual(time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC))
 	r := must(region.Open(region.Config{Name: "us-west-2", Seed: 1, Clock: v}))(t)
-	s := &story{Region: r, t: t, pods: map[string]*httptest.Server{}}
-	s.data = elb.New(elb.Options{Region: r, Dial: s.dial})
+	s := &story{Region: r, t: t, clock: v, drained: make(chan string, 16), pods: map[string]*httptest.Server{}}
+	log := slog.New(told{slog.DiscardHandler, s.drained})
+	s.data = elb.New(elb.Options{Region: r, Dial: s.dial, Log: log})
 	protocol := map[string]string{region.Application: "HTTP", region.Network: "TCP"}[kind]
 	s.balancer = must(r.CreateLoadBalancer(region.LoadBalancer{
 		Name: "game", Type: kind, Subnets: []string{r.Subnets()[0].ID, r.Subnets()[1].ID},
@@ -328,7 +349,25 @@ func TestADrainingTargetFinishesItsRequests(t *testing.T) {
 	if body := <-answer; body != "slow" {
 		t.Errorf("the request in flight got %q", body)
 	}
-	s.untilState(slow, region.TargetUnused) // long before its deregistration delay of 300 s
+	if at := <-s.drained; at != slow.ID+":80" {
+		t.Errorf("%s has drained", at)
+	}
+	s.clock.Advance(299 * time.Second) // the deregistration delay is 300 s
+	s.untilState(slow, region.TargetDraining)
+	s.clock.Advance(time.Second)
+	s.untilState(slow, region.TargetUnused)
+}
+
+// The address of a pod that has ended serves the next one at once, although the old target is draining.
+func TestADrainedTargetBeginsAnewWhenItIsRegisteredAgain(t *testing.T) {
+	s := begin(t, region.Application)
+	s.untilState(s.pod("10.250.0.1", says("old")), region.TargetHealthy)
+	s.deregister(region.Target{ID: "10.250.0.1", Port: 80})
+	<-s.drained
+	s.untilState(s.pod("10.250.0.1", says("new")), region.TargetHealthy)
+	if status, body := s.get("x", "/"); status != http.StatusOK || !strings.HasPrefix(body, "new") {
+		t.Errorf("%d %s", status, body)
+	}
 }
 
 // A draining target that is registered again returns to service: its requests go on, and it stays healthy.
@@ -365,16 +404,67 @@ func TestATargetRegisteredAgainKeepsItsRequests(t *testing.T) {
 	if body := <-answer; body != "pod" {
 		t.Errorf("the request in flight got %q", body)
 	}
-	if err := s.FinishDeregistration(s.group.TargetGroupARN, pod); err != nil { // of the first registration, too late
-		t.Error(err)
-	}
 	if h, err := s.TargetHealth(s.group.TargetGroupARN, pod); err != nil || h.State != region.TargetHealthy {
 		t.Errorf("the target is %+v, %v", h, err)
 	}
 }
 
-// Pods are replaced one by one while clients keep sending requests. A pod ends once its load balancer has
-// deregistered it.
+// A cookie binds a client to its target while that is healthy.
+func TestACookieBindsAClientToItsTarget(t *testing.T) {
+	s := begin(t, region.Application)
+	if _, err := s.ModifyTargetGroupAttributes(s.group.TargetGroupARN, map[string]string{
+		"stickiness.enabled": "true", "stickiness.lb_cookie.duration_seconds": "60",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	pods := map[string]region.Target{"a": s.pod("10.250.0.1", says("a")), "b": s.pod("10.250.0.2", says("b"))}
+	for _, pod := range pods {
+		s.untilState(pod, region.TargetHealthy)
+	}
+	client := &http.Client{Jar: must(cookiejar.New(nil))(t)}
+	at, _ := s.address()
+	get := func() string {
+		answer := must(client.Get("http://" + at))(t)
+		defer func() { _ = answer.Body.Close() }()
+		pod, _, _ := strings.Cut(string(must(io.ReadAll(answer.Body))(t)), " ")
+		return pod
+	}
+	first := get()
+	for range 4 {
+		if next := get(); next != first {
+			t.Errorf("a client of %s comes to %s", first, next)
+		}
+	}
+	s.deregister(pods[first])
+	<-s.drained
+	if next := get(); next == first {
+		t.Errorf("a client comes to %s, which has drained", next)
+	}
+}
+
+// Clients of a network load balancer are bound by their address.
+func TestAnAddressBindsAClientToItsTarget(t *testing.T) {
+	s := begin(t, region.Network)
+	if _, err := s.ModifyTargetGroupAttributes(s.group.TargetGroupARN, map[string]string{"stickiness.enabled": "true"}); err != nil {
+		t.Fatal(err)
+	}
+	for n, name := range []string{"a", "b"} {
+		s.untilState(s.pod(fmt.Sprintf("10.250.0.%d", n+1), says(name)), region.TargetHealthy)
+	}
+	seen := map[string]bool{}
+	at, _ := s.address()
+	for range 5 {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		answer := must(client.Get("http://" + at))(t)
+		seen[string(must(io.ReadAll(answer.Body))(t))] = true
+		_ = answer.Body.Close()
+	}
+	if len(seen) != 1 {
+		t.Errorf("one client comes to %v", seen)
+	}
+}
+
+// Pods are replaced one by one while clients keep sending requests. A pod ends once its last request has.
 func TestARollingReplacementLosesNoRequest(t *testing.T) {
 	s := begin(t, region.Application)
 	old := []region.Target{s.pod("10.250.0.1", says("a")), s.pod("10.250.0.2", says("b")), s.pod("10.250.0.3", says("c"))}
@@ -406,7 +496,7 @@ func TestARollingReplacementLosesNoRequest(t *testing.T) {
 	for n, target := range old {
 		s.untilState(s.pod(fmt.Sprintf("10.250.1.%d", n+1), says("new")), region.TargetHealthy)
 		s.deregister(target)
-		s.untilState(target, region.TargetUnused)
+		<-s.drained
 		s.mu.Lock()
 		s.pods[target.ID+":80"].Close()
 		delete(s.pods, target.ID+":80")

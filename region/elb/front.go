@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -21,10 +22,8 @@ const (
 	maxConnections = 4096
 	maxHeaderBytes = 64 << 10
 	maxBodyBytes   = 1 << 30
-	headerTimeout  = 10 * time.Second
 	clientIdle     = 60 * time.Second
 	dialTimeout    = 10 * time.Second // ALB's connection timeout
-	answerTimeout  = 60 * time.Second // ALB's idle timeout
 )
 
 // front is an open listener of a load balancer.
@@ -41,6 +40,7 @@ type front struct {
 type routes struct {
 	listener region.Listener
 	rules    []region.ListenerRule // by priority
+	idle     time.Duration         // how long a target may take to answer
 }
 
 // at returns the address that a front listens on.
@@ -71,10 +71,9 @@ func (d *DataPath) open(b region.LoadBalancer, l region.Listener) (*front, error
 
 // serveHTTP serves a listener until the returned function is called.
 func serveHTTP(l net.Listener, h http.Handler, log *slog.Logger) (stop func()) {
-	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: clientIdle, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-	}
+	s := httpguard.NewServer(clientIdle, httpguard.ReadSteadily(clientIdle, h))
+	s.IdleTimeout, s.MaxHeaderBytes = clientIdle, maxHeaderBytes
+	s.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	go func() { _ = s.Serve(l) }()
 	return func() { _ = s.Close() }
 }

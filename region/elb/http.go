@@ -4,15 +4,21 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/region"
 )
 
@@ -32,11 +38,11 @@ func (d *DataPath) handler(f *front) http.Handler {
 			return
 		}
 		req.Body = http.MaxBytesReader(w, req.Body, maxBodyBytes)
-		d.do(w, req, actions[0], r.listener.Port)
+		d.do(w, req, actions[0], r)
 	})
 }
 
-func (d *DataPath) do(w http.ResponseWriter, req *http.Request, a region.ListenerAction, port int) {
+func (d *DataPath) do(w http.ResponseWriter, req *http.Request, a region.ListenerAction, r *routes) {
 	switch {
 	case a.FixedResponseConfig != nil:
 		code, _ := strconv.Atoi(a.FixedResponseConfig.StatusCode) // validated by the region
@@ -46,9 +52,10 @@ func (d *DataPath) do(w http.ResponseWriter, req *http.Request, a region.Listene
 		_, _ = w.Write([]byte(a.FixedResponseConfig.MessageBody))
 	case a.RedirectConfig != nil:
 		code, _ := strconv.Atoi(strings.TrimPrefix(a.RedirectConfig.StatusCode, "HTTP_"))
-		http.Redirect(w, req, location(*a.RedirectConfig, req, port), code) //nolint:gosec // where the rule's author says
+		to := location(*a.RedirectConfig, req, r.listener.Port)
+		http.Redirect(w, req, to, code) //nolint:gosec // where the rule's author says
 	default:
-		d.forward(w, req, a, port)
+		d.forward(w, req, a, r)
 	}
 }
 
@@ -102,13 +109,13 @@ func from(block, client string) bool {
 }
 
 // forward sends a request to a healthy target of the action's target groups.
-func (d *DataPath) forward(w http.ResponseWriter, req *http.Request, a region.ListenerAction, port int) {
+func (d *DataPath) forward(w http.ResponseWriter, req *http.Request, a region.ListenerAction, to *routes) {
 	p := d.pool(choose(a.Forwards()))
 	if p == nil {
 		refuse(w, http.StatusServiceUnavailable, "the target group is gone")
 		return
 	}
-	t, none := p.take()
+	t, none := p.take(bindingOf(req))
 	if t == nil {
 		refuse(w, http.StatusServiceUnavailable, none)
 		return
@@ -118,9 +125,11 @@ func (d *DataPath) forward(w http.ResponseWriter, req *http.Request, a region.Li
 		refuse(w, http.StatusServiceUnavailable, reason)
 		return
 	}
-	ctx, cancel := context.WithCancel(req.Context())
-	defer cancel()
-	defer context.AfterFunc(t.ctx, cancel)() // its deregistration delay is over
+	ctx, cancel := context.WithCancelCause(req.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(t.ctx, func() { cancel(nil) })() // its deregistration delay is over
+	ctx, answered := answerWithin(ctx, to.idle, func() { cancel(errIdle) })
+	defer answered()
 	proxy := &httputil.ReverseProxy{
 		Transport: t.transport, FlushInterval: -1, ErrorLog: d.discard(),
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -129,19 +138,57 @@ func (d *DataPath) forward(w http.ResponseWriter, req *http.Request, a region.Li
 			r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"]
 			r.SetXForwarded()
 			r.Out.Header.Del("X-Forwarded-Host") // ALB does not send it
-			r.Out.Header.Set("X-Forwarded-Port", strconv.Itoa(port))
+			r.Out.Header.Set("X-Forwarded-Port", strconv.Itoa(to.listener.Port))
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { refuseFor(w, t.address, err) },
+		ModifyResponse: func(answer *http.Response) error {
+			answered()
+			p.bind(answer.Header, t)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, out *http.Request, err error) {
+			refuseFor(w, t.address, cmp.Or(httpguard.Paused(out), idleError(ctx), err))
+		},
 	}
 	proxy.ServeHTTP(w, req.WithContext(ctx))
 }
 
-// refuseFor responds in place of a target that failed to: 504 if it timed out, 413 if the request was too large, 502
-// otherwise, as ALB does.
+// answerWithin calls late if a target has not answered a request so long after it has been sent completely. The caller
+// calls answered at the answer and at the end.
+func answerWithin(ctx context.Context, limit time.Duration, late func()) (_ context.Context, answered func()) {
+	var done atomic.Bool
+	timer := time.AfterFunc(math.MaxInt64, func() {
+		if !done.Load() {
+			late()
+		}
+	})
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { timer.Reset(limit) },
+	})
+	return ctx, func() {
+		done.Store(true)
+		timer.Stop()
+	}
+}
+
+// errIdle is the cause of the end of a request that its target has not answered within the idle timeout.
+var errIdle = fmt.Errorf("no answer within the load balancer's idle timeout: %w", context.DeadlineExceeded)
+
+// idleError returns errIdle if that ended a request.
+func idleError(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errIdle) {
+		return errIdle
+	}
+	return nil
+}
+
+// refuseFor responds in place of a target that failed to: 504 if it timed out, 408 if the client did, 413 if the
+// request was too large, 502 otherwise, as ALB does.
 func refuseFor(w http.ResponseWriter, address string, err error) {
 	var timeout net.Error
 	var tooLarge *http.MaxBytesError
 	switch {
+	case errors.Is(err, httpguard.ErrPaused):
+		refuse(w, http.StatusRequestTimeout, err.Error())
 	case errors.As(err, &tooLarge):
 		refuse(w, http.StatusRequestEntityTooLarge, err.Error())
 	case errors.As(err, &timeout) && timeout.Timeout():

@@ -18,8 +18,9 @@ import (
 //
 //	registered → initial → healthy ⇄ unhealthy → (deregistered) draining → gone
 //
-// A draining target gets no new requests. It is gone once its last request has ended or the deregistration delay has
-// passed, which aborts the remaining ones. If it is registered again before, it returns to the state of its health.
+// A draining target gets no new requests, and no health checks once its last request has ended. It is gone when the
+// deregistration delay has passed, which aborts the remaining requests. If it is registered again before, it returns to
+// the state of its health while it has requests; otherwise it begins anew.
 type pool struct {
 	data *DataPath
 	arn  string
@@ -60,8 +61,12 @@ func (p *pool) set(g *region.TargetGroup) {
 			t.end()
 			continue
 		}
-		if t.draining && g.Targets[i].DeregisteredAt.IsZero() {
-			t.draining = false // registered again: its requests and health checks go on
+		registered := g.Targets[i].DeregisteredAt.IsZero()
+		if registered && t.draining && t.ctx.Err() != nil {
+			continue // its requests had ended: a new target takes its place below
+		}
+		if registered { // perhaps again: then its requests and health checks go on
+			t.draining = false
 			p.data.Region.SetTargetHealth(p.arn, t.Target, t.health)
 		}
 		kept = append(kept, t)
@@ -92,7 +97,7 @@ func (p *pool) add(want region.Target) *target {
 			defer cancel()
 			return p.data.Dial(ctx, network, t.address)
 		},
-		ResponseHeaderTimeout: answerTimeout, MaxIdleConnsPerHost: 64, IdleConnTimeout: clientIdle, DisableCompression: true,
+		MaxIdleConnsPerHost: 64, IdleConnTimeout: clientIdle, DisableCompression: true,
 	}
 	t.health = region.TargetHealth{
 		State: region.TargetInitial, Reason: "Elb.InitialHealthChecking", Description: "Initial health checks in progress",
@@ -119,24 +124,24 @@ func (t *target) end() {
 	t.transport.CloseIdleConnections()
 }
 
-// finish completes the deregistration of a draining target without requests. The caller holds p.mu.
+// finish ends a draining target without requests. The caller holds p.mu.
 func (p *pool) finish(t *target) {
-	if !t.draining || t.inFlight > 0 {
-		return
+	if t.draining && t.inFlight == 0 && t.ctx.Err() == nil {
+		t.end()
+		p.data.Log.Info("target has drained", "target", t.address)
 	}
-	go func() { // the region's change leads to set, which takes the lock
-		if err := p.data.Region.FinishDeregistration(p.arn, t.Target); err != nil {
-			p.data.Log.Debug("deregistration not finished", "target", t.address, "error", err)
-		}
-	}()
 }
 
-// take returns the next healthy target for one request, which ends with done. If all targets are unhealthy, it
-// returns any of them (ALB's documentation, "Health checks for your target groups"). If there is none, it returns the
-// reason.
-func (p *pool) take() (t *target, none string) {
+// take returns the next healthy target for one request, which ends with done, or the one to which the client is bound.
+// If all targets are unhealthy, it returns any of them (ALB's documentation, "Health checks for your target groups").
+// If there is none, it returns the reason.
+func (p *pool) take(client binding) (t *target, none string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if t := p.bound(client); t != nil {
+		t.inFlight++
+		return t, ""
+	}
 	for _, state := range []string{region.TargetHealthy, region.TargetUnhealthy} {
 		for i := range p.targets {
 			at := (p.next + i) % len(p.targets)

@@ -39,7 +39,8 @@ func (d *DataPath) pass(ctx context.Context, client net.Conn, f *front) {
 	if p == nil {
 		return
 	}
-	t, _ := p.take()
+	from, _, _ := net.SplitHostPort(client.RemoteAddr().String())
+	t, _ := p.take(binding{source: from})
 	if t == nil {
 		return
 	}

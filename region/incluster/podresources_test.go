@@ -125,6 +125,7 @@ func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
 	}
 
 	windows := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} }
+	elsewhere := func(p *corev1.Pod) { windows(p); p.Namespace = "default" }
 	setting := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "amazon-vpc-cni"},
 		Data:       map[string]string{"enable-windows-ipam": "true"},
@@ -135,8 +136,8 @@ func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
 	if err := kubectl.Create(t.Context(), setting); err != nil {
 		t.Fatal(err)
 	}
-	planetest.Eventually(t, "pods on Windows ask for an address", func(context.Context) error {
-		if p := created(windows); !v1beta1.AsksForAddress(p) {
+	planetest.Eventually(t, "pods on Windows ask for an address in every namespace", func(context.Context) error {
+		if p := created(elsewhere); !v1beta1.AsksForAddress(p) {
 			return fmt.Errorf("resources %v", p.Spec.Containers[0].Resources)
 		}
 		return nil
@@ -145,14 +146,15 @@ func TestPodsThatAPolicySelectsAskForAnInterface(t *testing.T) {
 		change func(*corev1.Pod)
 		asks   bool
 	}{
-		"another namespace":         {func(p *corev1.Pod) { windows(p); p.Namespace = "default" }, true},
-		"that a policy selects":     {func(p *corev1.Pod) { windows(p); web(p) }, true},
-		"by affinity":               {affinityTo("windows"), true},
-		"by affinity to Linux":      {affinityTo("linux"), false},
-		"by affinity to any":        {affinityTo("linux", "windows"), false},
-		"on the host's network":     {func(p *corev1.Pod) { windows(p); p.Spec.HostNetwork = true }, false},
-		"of Linux":                  {func(p *corev1.Pod) {}, false},
-		"of Linux, and of a policy": {web, false},
+		"of another namespace":       {elsewhere, true},
+		"of the policies' namespace": {windows, true},
+		"that a policy selects":      {func(p *corev1.Pod) { windows(p); web(p) }, true},
+		"by affinity":                {affinityTo("windows"), true},
+		"by affinity to Linux":       {affinityTo("linux"), false},
+		"by affinity to any":         {affinityTo("linux", "windows"), false},
+		"on the host's network":      {func(p *corev1.Pod) { windows(p); p.Spec.HostNetwork = true }, false},
+		"of Linux":                   {func(p *corev1.Pod) {}, false},
+		"of Linux, and of a policy":  {web, false},
 	} {
 		p := created(c.change)
 		if asks := v1beta1.AsksForAddress(p); asks != c.asks || c.asks && v1beta1.AsksForBranch(p) {

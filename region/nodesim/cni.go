@@ -116,7 +116,7 @@ func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) 
 		_, allocatable := resources(m.Type, k)
 		maxPods = int(allocatable.Pods().Value())
 	}
-	joined := s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, pod: pod})
+	joined := s.joinPodNetwork(ctx, m, &waitingNetwork{cni: c, maxPods: maxPods, about: pod})
 	s.setCNI(m, cniRunning, string(pod.UID))
 	s.queue.Add("node/" + m.Name)
 	s.enqueuePods(m.Name, nil)
@@ -125,8 +125,11 @@ func (s *Simulator) startCNI(ctx context.Context, pod *corev1.Pod, m *Instance) 
 	}
 }
 
+// labelNodeClass is the label of EKS Auto Mode's nodes that names their NodeClass.
+const labelNodeClass = "eks.amazonaws.com/nodeclass"
+
 // startBuiltInCNI configures the VPC CNI of an EKS Auto Mode node, which has no DaemonSet.
-func (s *Simulator) startBuiltInCNI(m *Instance) {
+func (s *Simulator) startBuiltInCNI(ctx context.Context, m *Instance) {
 	if m.fake || m.Name != m.ID || s.cniOf(m.Name) != cniNone { // Auto Mode's nodes are named after their instances
 		return
 	}
@@ -134,7 +137,10 @@ func (s *Simulator) startBuiltInCNI(m *Instance) {
 	if err != nil || !s.setCNI(m, cniRunning, "") {
 		return
 	}
-	s.o.Instances.SetCNI(m.ID, catalog.AutoModeCNI(m.Type, int64(k.MaxPods)), k.MaxPods)
+	s.joinPodNetwork(ctx, m, &waitingNetwork{
+		cni: catalog.AutoModeCNI(false, false), maxPods: k.MaxPods, nodeClass: k.Labels[labelNodeClass],
+		about: nodeReference(m.Name),
+	})
 }
 
 // stopCNI records that an aws-node pod has ended.

@@ -15,6 +15,7 @@ import (
 	"github.com/nodeless/nodeless/controller/crds"
 	"github.com/nodeless/nodeless/internal/kit/conditions"
 	"github.com/nodeless/nodeless/plane/planetest"
+	"github.com/nodeless/nodeless/region/nodesim"
 )
 
 // The environment of its aws-node pod configures a node's addresses. While that pod is being replaced, no pod of the
@@ -258,6 +259,56 @@ func TestANodeWaitsForItsENIConfig(t *testing.T) {
 	s.node("custom", ready(corev1.ConditionTrue))
 	s.told(s.daemon("custom", "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", "true"), "ENIConfigUnusable",
 		`ENIConfig "default" does not exist; create it`)
+}
+
+// The VPC CNI of an EKS Auto Mode node takes subnets and security groups for pods from its NodeClass. Until it finds
+// some, no pod gets an address.
+func TestANodeTakesThePodNetworkOfItsNodeClass(t *testing.T) {
+	s := tell(t)
+	ctx := s.Context()
+	kinds := crds.AutoMode()
+	if err := crds.Apply(ctx, planetest.Start(t).RESTConfig(), kinds[len(kinds)-2:]); err != nil { // those of EKS
+		t.Fatal(err)
+	}
+	create := func(name, more string) {
+		t.Helper()
+		body := `{"apiVersion":"eks.amazonaws.com/v1","kind":"NodeClass","metadata":{"name":"` + name + `"},"spec":{` +
+			`"role":"r","subnetSelectorTerms":[{"id":"subnet-1"}],"securityGroupSelectorTerms":[{"id":"sg-1"}]` + more + `}}`
+		if err := s.api.CoreV1().RESTClient().Post().AbsPath("/apis/eks.amazonaws.com/v1/nodeclasses").
+			SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(ctx).Error(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			path := "/apis/eks.amazonaws.com/v1/nodeclasses/" + name
+			_ = s.api.CoreV1().RESTClient().Delete().AbsPath(path).Do(context.Background()).Error()
+			configured.Delete("i-" + name)
+			configured.Delete("i-" + name + "/network")
+		})
+	}
+	create("plain", `,"advancedNetworking":{"ipv4PrefixSize":"32"}`)
+	groups := `,"podSecurityGroupSelectorTerms":[{"id":"sg-pods"}]`
+	create("isolated", groups+`,"podSubnetSelectorTerms":[{"id":"subnet-pods"}]`)
+	create("lost", groups+`,"podSubnetSelectorTerms":[{"tags":{"a":"b"}}]`)
+	prefixes := "{PrefixDelegation:true WarmENI:1 WarmIP:0 MinimumIP:0 WarmPrefix:1 MaxENI:0 CustomNetwork:true"
+	single := "{PrefixDelegation:false WarmENI:0 WarmIP:1 MinimumIP:0 WarmPrefix:0 MaxENI:0 CustomNetwork:false"
+	for id, test := range map[string]struct{ class, cni, network string }{
+		"i-plain": {"plain", single, ""}, "i-isolated": {"isolated", prefixes, "subnet-pods true"},
+		"i-lost": {"lost", prefixes, ""},
+	} {
+		m := instance("x")
+		m.ID, m.Name, m.ProviderID = id, id, "aws:///a/"+id
+		m.UserData = []byte("[settings.kubernetes]\ncluster-name = \"c\"\nmax-pods = 110\nhostname-override-source = " +
+			"\"instance-id\"\n[settings.kubernetes.node-labels]\n\"eks.amazonaws.com/nodeclass\" = \"" + test.class + "\"\n")
+		s.hall <- nodesim.Event{Kind: nodesim.Booted, Instance: m}
+		planetest.Eventually(t, id+" is configured", func(context.Context) error {
+			cni, _ := configured.Load(id)
+			network, _ := configured.LoadOrStore(id+"/network", "")
+			if text, _ := cni.(string); !strings.Contains(text, test.cni) || network != test.network {
+				return fmt.Errorf("its CNI is %v in %v", cni, network)
+			}
+			return nil
+		})
+	}
 }
 
 // A node offers branch interfaces only once its pods can get addresses, so that pods which are bound because of them

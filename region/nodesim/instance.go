@@ -3,6 +3,7 @@ package nodesim
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/nodeless/nodeless/catalog"
@@ -44,6 +45,27 @@ type Event struct {
 	Instance Instance
 }
 
+// Selector selects subnets or security groups by ID, or by tags, all of which must match; * matches any value.
+type Selector struct {
+	ID   string            `json:"id"`
+	Tags map[string]string `json:"tags"`
+}
+
+// Selects reports whether one of the selectors selects an object with an ID and tags.
+func Selects(list []Selector, id string, tags map[string]string) bool {
+	return slices.ContainsFunc(list, func(s Selector) bool {
+		if s.ID != "" {
+			return s.ID == id
+		}
+		for key, want := range s.Tags {
+			if have, ok := tags[key]; !ok || want != "*" && want != have {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // Instances is the source of instances.
 type Instances interface {
 	// Watch delivers the existing instances, then every change, in order, until ctx is done.
@@ -52,6 +74,9 @@ type Instances interface {
 	SetCNI(instanceID string, c catalog.CNI, maxPods int)
 	// SetPodNetwork sets the subnet and security groups of an instance's pod interfaces under custom networking.
 	SetPodNetwork(instanceID, subnet string, securityGroups []string) error
+	// SelectPodNetwork does the same with the subnet in the instance's zone that has the most free addresses of those
+	// selected, and with the security groups selected.
+	SelectPodNetwork(instanceID string, subnets, securityGroups []Selector) error
 	// AssignPodIP assigns a pod an address of its instance's interfaces; the same pod gets the same address again.
 	AssignPodIP(instanceID, podUID string) (netip.Addr, error)
 	// AttachTrunk attaches a trunk interface to an instance, unless it has one.

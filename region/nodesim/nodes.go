@@ -31,7 +31,7 @@ func (s *Simulator) reconcileNode(ctx context.Context, name string) error {
 	if m == nil {
 		return nil
 	}
-	s.startBuiltInCNI(m)
+	s.startBuiltInCNI(ctx, m)
 	node, err := s.nodes.Get(name)
 	switch {
 	case !m.fake && (apierrors.IsNotFound(err) || err == nil && node.Spec.ProviderID != m.ProviderID):

@@ -74,6 +74,14 @@ func (hall) SetPodNetwork(instance, subnet string, _ []string) error {
 	return nil
 }
 
+func (hall) SelectPodNetwork(instance string, subnets, groups []nodesim.Selector) error {
+	if !nodesim.Selects(subnets, "subnet-pods", nil) {
+		return errors.New("spec.podSubnetSelectorTerms selects no subnet in us-west-2a")
+	}
+	configured.Store(instance+"/network", fmt.Sprintf("subnet-pods %v", nodesim.Selects(groups, "sg-pods", nil)))
+	return nil
+}
+
 // configured holds the last CNI configuration of each instance; configuring and attaching hold functions that run
 // while an instance is configured, or its trunk attached.
 var configured, configuring, attaching sync.Map

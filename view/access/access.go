@@ -30,7 +30,7 @@ const Remember = 30 * time.Second
 // Bounds of requests and of the cache.
 const (
 	mostRemembered = 1000    // tokens
-	mostNamespaces = 500     // checked for one user
+	mostNamespaces = 1000    // checked for one user at a time, see turn
 	atOnce         = 8       // concurrent requests to the API server
 	mostToken      = 8 << 10 // bytes
 	answerWithin   = 15 * time.Second
@@ -44,7 +44,7 @@ type Rights struct {
 	Usage     bool     // may list nodes.metrics.k8s.io
 	Engine    bool     // may list all that decisions depend on, as why, the pending matrix and what if require
 	Lacks     []string // the kinds that Engine lacks, such as "persistentvolumes" and "deployments.apps"
-	Unasked   int      // namespaces that were not checked, because there are too many
+	Unasked   int      // namespaces that have not been checked yet, because there are too many to check at once
 }
 
 // All reports whether the user may see everything.
@@ -57,7 +57,7 @@ func (r *Rights) All() bool {
 func (r *Rights) Key() string {
 	a := &r.Allow
 	return fmt.Sprint(a.Nodes, a.Claims, a.Pools, a.Events, a.Pods, r.Decisions, r.Usage, r.Engine,
-		strings.Join(a.Namespaces, ","), r.Lacks)
+		strings.Join(a.Namespaces, ","), r.Lacks, r.Unasked > 0)
 }
 
 // Errors of Review.
@@ -87,13 +87,14 @@ type answer struct {
 	rights *Rights
 	err    error
 	at     time.Time
+	turn   turn
 }
 
 // New returns a Reviewer that asks as the user of cfg. namespaces returns the namespaces whose pods are shown; rules
 // are the rights that the engine's answers require.
 func New(cfg *rest.Config, c clock.Clock, namespaces func() []string, rules []rbacv1.PolicyRule) (*Reviewer, error) {
 	cfg = rest.CopyConfig(cfg)
-	cfg.QPS, cfg.Burst = 100, 200
+	cfg.QPS, cfg.Burst = 200, 400
 	kube, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("ask about those who look: %w", err)
@@ -153,9 +154,10 @@ func (r *Reviewer) Review(ctx context.Context, token string) (*Rights, error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
 		defer cancel()
-		rights, err := r.ask(ctx, token)
+		next := a.turn
+		rights, err := r.ask(ctx, token, &next)
 		if err == nil || errors.Is(err, ErrNobody) || errors.Is(err, ErrNothing) {
-			r.remember(key, answer{rights, err, r.clock.Now()})
+			r.remember(key, answer{rights, err, r.clock.Now(), next})
 		}
 		return rights, err
 	})
@@ -188,7 +190,7 @@ func (r *Reviewer) remember(key [sha256.Size]byte, a answer) {
 	r.known[key] = a
 }
 
-func (r *Reviewer) ask(ctx context.Context, token string) (*Rights, error) {
+func (r *Reviewer) ask(ctx context.Context, token string, t *turn) (*Rights, error) {
 	review, err := r.kube.AuthenticationV1().TokenReviews().Create(ctx,
 		&authn.TokenReview{Spec: authn.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	switch {
@@ -199,5 +201,5 @@ func (r *Reviewer) ask(ctx context.Context, token string) (*Rights, error) {
 	case !review.Status.Authenticated:
 		return nil, ErrNobody
 	}
-	return r.rights(ctx, &review.Status.User)
+	return r.rights(ctx, &review.Status.User, t)
 }

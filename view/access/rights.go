@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -14,7 +15,7 @@ import (
 
 const groupMetrics = "metrics.k8s.io"
 
-func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, error) {
+func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo, t *turn) (*Rights, error) {
 	who := authz.SubjectAccessReviewSpec{
 		User: u.Username, Groups: u.Groups, UID: u.UID,
 		Extra: map[string]authz.ExtraValue{},
@@ -54,12 +55,16 @@ func (r *Reviewer) rights(ctx context.Context, u *authn.UserInfo) (*Rights, erro
 	}
 	out.Engine = len(out.Lacks) == 0
 	if !a.Pods {
-		if err := r.askNamespaces(ctx, who, out); err != nil {
+		if err := r.askNamespaces(ctx, who, out, t); err != nil {
 			return nil, err
 		}
 	}
 	if !a.Nodes && !a.Pods && len(a.Namespaces) == 0 {
-		return nil, fmt.Errorf("%s %w", u.Username, ErrNothing)
+		err := fmt.Errorf("%s %w", u.Username, ErrNothing)
+		if out.Unasked > 0 {
+			err = fmt.Errorf("%w; %d namespaces have not been checked yet: try again in %s", err, out.Unasked, Remember)
+		}
+		return nil, err
 	}
 	return out, nil
 }
@@ -78,12 +83,50 @@ func engineNeeds(rules []rbacv1.PolicyRule) (out [][2]string) {
 	return out
 }
 
-// askNamespaces determines, namespace by namespace, whose pods the user may list.
-func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessReviewSpec, out *Rights) error {
-	all := r.namespaces()
-	if len(all) > mostNamespaces {
-		out.Unasked, all = len(all)-mostNamespaces, all[:mostNamespaces]
+// turn says where the checks of a user's namespaces stand. If there are more than mostNamespaces, each answer checks
+// again those whose pods the user may list, and the next ones of the others.
+type turn struct {
+	allowed []string // by the last answer
+	last    string   // of the others, the one that was checked last
+	left    int      // of the others, how many have never been checked
+}
+
+// next returns the namespaces to check now: first those that were allowed and the user's own, if it is a service
+// account. all is sorted.
+func (t *turn) next(all []string, user string) []string {
+	own, _, _ := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":")
+	var now, others []string
+	for _, n := range all {
+		if _, known := slices.BinarySearch(t.allowed, n); known || n == own {
+			now = append(now, n)
+		} else {
+			others = append(others, n)
+		}
 	}
+	now = now[:min(len(now), mostNamespaces)]
+	begin, found := slices.BinarySearch(others, t.last)
+	if found {
+		begin++
+	}
+	others = slices.Concat(others[begin:], others[:begin])
+	if t.last == "" {
+		t.left = len(others)
+	}
+	others = others[:min(len(others), mostNamespaces-len(now))]
+	if t.left = max(t.left-len(others), 0); len(others) > 0 {
+		t.last = others[len(others)-1]
+	}
+	if now = append(now, others...); len(now) == len(all) {
+		t.last, t.left = "", 0
+	}
+	slices.Sort(now)
+	return now
+}
+
+// askNamespaces determines, namespace by namespace, whose pods the user may list.
+func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessReviewSpec, out *Rights, t *turn) error {
+	all := t.next(r.namespaces(), who.User)
+	out.Unasked = t.left
 	may := make([]bool, len(all))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -101,6 +144,7 @@ func (r *Reviewer) askNamespaces(ctx context.Context, who authz.SubjectAccessRev
 			out.Allow.Namespaces = append(out.Allow.Namespaces, n)
 		}
 	}
+	t.allowed = out.Allow.Namespaces
 	return nil
 }
 

@@ -144,7 +144,16 @@ func TestKoreanHasWhatWhySays(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no answers: %v", err)
 	}
-	said := map[string]bool{fmt.Sprintf(record.Counterfactual, "24h0m0s"): true}
+	said := map[string]bool{
+		fmt.Sprintf(record.Counterfactual, "24h0m0s"): true, record.Division: true,
+		"it belongs to another controller, that of AKSNodeClass in group karpenter.azure.com: Nodeless neither changes nor removes it": true,
+		"the controller of its node class; its log and events say more":                                                                true,
+		"the CSI driver to detach 2 volumes: csi-1, csi-2":                                                                             true, "waits for": true,
+		"storageClass array has less than the 20Gi requested: 5Gi at zone a":                                                                                                 true,
+		"in spec.template.spec of StatefulSet db: let nodeSelector or nodeAffinity allow disk: ssd; then delete pod db-1: updateStrategy OnDelete replaces no pod by itself": true,
+		"lower spec.updateStrategy.rollingUpdate.partition of StatefulSet db from 3 to at most 1 too, else the pod keeps the old template even if it is deleted":             true,
+		"then delete pod db-1: podManagementPolicy OrderedReady replaces no pod while one is not ready":                                                                      true,
+	}
 	for _, file := range files {
 		raw, err := os.ReadFile(file)
 		if err != nil {

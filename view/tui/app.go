@@ -48,6 +48,7 @@ type Options struct {
 	Logs     func(ctx context.Context, namespace, pod string) (string, error)
 	Language *language.Language // of sentences and keys; nil = English
 	Now      func() time.Time
+	Done     <-chan struct{} // closed when the App is not shown any more; nil = never
 }
 
 // App is the terminal program: a tea.Model.
@@ -105,14 +106,21 @@ type (
 const rest = 100 * time.Millisecond
 
 func (a *App) await() tea.Msg {
-	<-a.o.Model.Changed()
-	return changed{}
+	select {
+	case <-a.o.Model.Changed():
+		return changed{}
+	case <-a.o.Done:
+		return nil
+	}
 }
 
 func second() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return ticked{} }) }
 
 // Init starts to wait for changes.
-func (a *App) Init() tea.Cmd { return tea.Batch(a.await, second()) }
+func (a *App) Init() tea.Cmd {
+	view.SetTime(a.o.Model, a.o.Now())
+	return tea.Batch(a.await, second())
+}
 
 // Update handles a message.
 func (a *App) Update(message tea.Msg) (tea.Model, tea.Cmd) {
@@ -138,6 +146,7 @@ func (a *App) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case rested:
 		return a, a.await
 	case ticked:
+		view.SetTime(a.o.Model, a.o.Now())
 		return a, tea.Batch(second(), a.readAgain())
 	}
 	return a, nil

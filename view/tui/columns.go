@@ -154,9 +154,9 @@ func use[R any](i int, name string, rank int, amounts func(r *R) (requests, allo
 // unknown stands for a price that is not known.
 const unknown = "unknown"
 
-// price formats a price that is unknown if it is 0.
-func (s *scene) price(micros int64) string {
-	if micros == 0 {
+// price formats a price that may not be known.
+func (s *scene) price(micros int64, known bool) string {
+	if !known {
 		return s.language.Say(unknown)
 	}
 	return s.dollars(micros)
@@ -170,9 +170,9 @@ func (s *scene) dollars(micros int64) string {
 	return view.PerHour(micros)
 }
 
-// rate formats a price with its unit, for a sentence.
-func (s *scene) rate(micros int64) string {
-	if micros == 0 || s.unpriced {
+// rate formats a price that may not be known with its unit, for a sentence.
+func (s *scene) rate(micros int64, known bool) string {
+	if !known || s.unpriced {
 		return "price not known"
 	}
 	return s.dollars(micros) + map[bool]string{false: "/h", true: "/month"}[s.monthly]

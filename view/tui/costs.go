@@ -16,10 +16,7 @@ func costColumns(s *scene, group string, priced bool) []column[view.Cost] {
 		text: func(s *scene, r *view.Cost) string { return cmp.Or(r.Name(), s.language.Say(unrequested)) },
 	}}
 	out = append(out, priceColumn(s, priced, 9, 1, view.SortPrice, func(s *scene, r *view.Cost) string {
-		if r.Unpriced == 0 {
-			return s.dollars(r.Price)
-		}
-		return s.price(r.Price)
+		return s.price(r.Price, r.Price > 0 || r.Unpriced == 0)
 	})...)
 	out = append(out, column[view.Cost]{
 		title: "PODS", min: 5, fair: 6, rank: 2, right: true, sort: view.SortPods,

@@ -165,7 +165,7 @@ func (f *frame) table() {
 	case Nodes:
 		page := f.a.o.Model.Nodes(f.a.query(f.a.rows()))
 		f.tabs(page.Of, page.Shown)
-		priced := slices.ContainsFunc(page.Rows, func(l view.Line) bool { return l.Row.Price > 0 })
+		priced := slices.ContainsFunc(page.Rows, func(l view.Line) bool { return l.Row.Priced() })
 		columns := place(nodeColumns(f.s, f.a.o.Labels, priced), f.a.width, f.a.scrolled)
 		body(f, columns, page, func(l *view.Line) *view.NodeRow {
 			if l.Head != nil {
@@ -176,7 +176,7 @@ func (f *frame) table() {
 	case Pools:
 		page := f.a.o.Model.Pools(f.s.now, f.a.query(f.a.rows()))
 		f.tabs(page.Of, page.Shown)
-		priced := slices.ContainsFunc(page.Rows, func(r view.PoolRow) bool { return r.Price > 0 })
+		priced := slices.ContainsFunc(page.Rows, func(r view.PoolRow) bool { return r.Priced > 0 })
 		body(f, place(poolColumns(f.s, priced), f.a.width, f.a.scrolled), page, itself, "no pools")
 	case Pending:
 		page := f.a.o.Model.Waiting(f.a.query(f.a.rows()))
@@ -195,7 +195,7 @@ func (f *frame) table() {
 		q := f.a.query(f.a.rows())
 		page := division(q.Group).Page(f.a.o.Model, q)
 		f.tabs(page.Of, page.Shown)
-		priced := slices.ContainsFunc(page.Rows, func(c view.Cost) bool { return c.Price > 0 })
+		priced := slices.ContainsFunc(page.Rows, func(c view.Cost) bool { return c.Priced() })
 		body(f, place(costColumns(f.s, q.Group, priced), f.a.width, f.a.scrolled), page, itself, "no costs")
 	case pods:
 		page := f.a.o.Model.PodsOf(f.a.node, f.a.query(f.a.rows()-1))
@@ -213,7 +213,7 @@ func (f *frame) nodeLine() {
 	if r, ok := f.a.o.Model.Node(f.a.node); ok {
 		parts := []string{statusText(f.s, &r), cmp.Or(r.Type, "-"), cmp.Or(r.CapacityType, "-"), cmp.Or(r.Zone, "-")}
 		if !f.s.unpriced {
-			parts = append(parts, f.s.rate(r.Price))
+			parts = append(parts, f.s.rate(r.Price, r.Priced()))
 		}
 		text = strings.Join(append(parts, r.Why...), " · ")
 	}
@@ -259,8 +259,8 @@ func (f *frame) groupLine(l *view.Line, chosen bool) {
 	for i, name := range f.s.resources {
 		parts = append(parts, name+" "+view.Percent(view.Share(l.Head.Requests[i], l.Head.Allocatable[i])))
 	}
-	if !f.s.unpriced && l.Head.Price > 0 {
-		parts = append(parts, f.s.rate(l.Head.Price))
+	if !f.s.unpriced && l.Head.Priced > 0 {
+		parts = append(parts, f.s.rate(l.Head.Price, true))
 	}
 	text, n := fit(strings.Join(parts, " · ")+" ", f.a.width)
 	f.in(bold, func() { f.WriteString(text + repeat("─", f.a.width-n)) })

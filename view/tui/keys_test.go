@@ -194,3 +194,16 @@ func TestTheModelWakesTheProgram(t *testing.T) {
 		t.Error("nobody waits for the next change")
 	}
 }
+
+// The program waits for changes of its model no longer than it is shown: another context has a model of its own.
+func TestAProgramThatHasEndedWaitsForNothing(t *testing.T) {
+	m := shop(t)
+	a := app(t, m, 80, 24, false)
+	<-m.Changed() // from its creation
+	done := make(chan struct{})
+	a.o.Done = done
+	close(done)
+	if got := a.await(); got != nil {
+		t.Errorf("it got %v", got)
+	}
+}

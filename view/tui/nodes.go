@@ -43,7 +43,7 @@ func nodeColumns(s *scene, labels []string, priced bool) []column[view.NodeRow] 
 		text: func(_ *scene, r *view.NodeRow) string { return strconv.Itoa(r.Pods) },
 	})
 	out = append(out, priceColumn(s, priced, 8, 3, view.SortPrice,
-		func(s *scene, r *view.NodeRow) string { return s.price(r.Price) })...)
+		func(s *scene, r *view.NodeRow) string { return s.price(r.Price, r.Priced()) })...)
 	out = append(out, []column[view.NodeRow]{
 		{
 			title: "AGE", min: 5, fair: 6, rank: 7, right: true, sort: view.SortAge,

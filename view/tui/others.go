@@ -26,10 +26,7 @@ func poolColumns(s *scene, priced bool) []column[view.PoolRow] {
 			func(r *view.PoolRow) (*view.Amounts, *view.Amounts) { return &r.Requests, &r.Sums.Allocatable }))
 	}
 	out = append(out, priceColumn(s, priced, 9, 2, "", func(s *scene, r *view.PoolRow) string {
-		if r.Rows == 0 {
-			return s.dollars(0)
-		}
-		return s.price(r.Price)
+		return s.price(r.Price, r.Price > 0 || r.Unpriced == 0)
 	})...)
 	return append(out,
 		column[view.PoolRow]{

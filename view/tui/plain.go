@@ -19,6 +19,7 @@ import (
 // Print writes the cluster once: a table of one screen, or everything for programs.
 func Print(w io.Writer, o Options, output string, headers bool) error {
 	now := o.Now()
+	view.SetTime(o.Model, now)
 	switch output {
 	case "json", "yaml":
 		return printDocument(w, o, output)
@@ -32,7 +33,7 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 	switch o.Screen {
 	case Pools:
 		pools := o.Model.Pools(now, view.Query{}).Rows
-		priced := slices.ContainsFunc(pools, func(r view.PoolRow) bool { return r.Price > 0 })
+		priced := slices.ContainsFunc(pools, func(r view.PoolRow) bool { return r.Priced > 0 })
 		rows = cells(s, poolColumns(s, priced), pools, wide)
 	case Pending:
 		rows = cells(s, podColumns(s, true), o.Model.Waiting(view.Query{}).Rows, true)
@@ -42,14 +43,14 @@ func Print(w io.Writer, o Options, output string, headers bool) error {
 		rows = cells(s, savingColumns(), o.Model.Savings(now, view.Query{}).Rows, wide)
 	case Costs:
 		costs := division(o.Group).Page(o.Model, view.Query{}).Rows
-		priced := slices.ContainsFunc(costs, func(c view.Cost) bool { return c.Price > 0 })
+		priced := slices.ContainsFunc(costs, func(c view.Cost) bool { return c.Priced() })
 		rows = cells(s, costColumns(s, o.Group, priced), costs, wide)
 	case Nodes, pods:
 		var nodes []view.NodeRow
 		for _, l := range o.Model.Nodes(q).Rows {
 			nodes = append(nodes, l.Row)
 		}
-		priced := slices.ContainsFunc(nodes, func(r view.NodeRow) bool { return r.Price > 0 })
+		priced := slices.ContainsFunc(nodes, func(r view.NodeRow) bool { return r.Priced() })
 		rows = cells(s, nodeColumns(s, o.Labels, priced), nodes, wide)
 	}
 	if !headers {
@@ -128,37 +129,38 @@ func printRows(w io.Writer, rows [][]string) error {
 
 func printNames(w io.Writer, o Options, now time.Time) error {
 	var b strings.Builder
+	say := func(kind, name string) { fmt.Fprintf(&b, "%s/%s\n", view.Escape(kind), view.Escape(name)) }
 	switch o.Screen {
 	case Pools:
 		for _, r := range o.Model.Pools(now, view.Query{}).Rows {
 			if r.Name != "" {
-				fmt.Fprintf(&b, "nodepool.karpenter.sh/%s\n", r.Name)
+				say("nodepool.karpenter.sh", r.Name)
 			}
 		}
 	case Pending:
 		for _, r := range o.Model.Waiting(view.Query{}).Rows {
-			fmt.Fprintf(&b, "pod/%s\n", r.Name)
+			say("pod", r.Name)
 		}
 	case Decisions:
 		for _, r := range o.Model.Decisions(view.About{}, view.Query{}).Rows {
-			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.ID))
+			say("decision", r.ID)
 		}
 	case Savings:
 		for _, r := range o.Model.Savings(now, view.Query{}).Rows {
-			fmt.Fprintf(&b, "decision/%s\n", view.Escape(r.Decision))
+			say("decision", r.Decision)
 		}
 	case Costs:
 		for _, r := range division(o.Group).Page(o.Model, view.Query{}).Rows {
 			if r.Of != (view.Object{}) {
-				fmt.Fprintf(&b, "%s/%s\n", cmp.Or(strings.ToLower(r.Of.Kind), "namespace"), cmp.Or(r.Of.Name, r.Of.Namespace))
+				say(cmp.Or(strings.ToLower(r.Of.Kind), "namespace"), cmp.Or(r.Of.Name, r.Of.Namespace))
 			}
 		}
 	case Nodes, pods:
 		for _, l := range o.Model.Nodes(view.Query{Sort: o.Sort}).Rows {
 			if l.Row.HasNode {
-				fmt.Fprintf(&b, "node/%s\n", l.Row.Name)
+				say("node", l.Row.Name)
 			} else {
-				fmt.Fprintf(&b, "nodeclaim.karpenter.sh/%s\n", l.Row.Name)
+				say("nodeclaim.karpenter.sh", l.Row.Name)
 			}
 		}
 	}
@@ -185,6 +187,7 @@ func printDocument(w io.Writer, o Options, output string) error {
 // nodeless decisions and nodeless savings print them.
 func Document(o Options) any {
 	now := o.Now()
+	view.SetTime(o.Model, now)
 	switch o.Screen {
 	case Decisions:
 		list := record.List{APIVersion: "nodeless.sh/v1alpha1", Kind: "DecisionList", Items: []record.Record{}}

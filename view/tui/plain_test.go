@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodeless/nodeless/explain/record"
 	"github.com/nodeless/nodeless/view"
@@ -96,5 +97,29 @@ func TestDecisionsForPrograms(t *testing.T) {
 	if ledger.Kind != "SavingsLedger" || len(ledger.Savings) != 2 || ledger.Savings[0].Decision != "b2" ||
 		ledger.Dollars == 0 {
 		t.Errorf("savings: %+v", ledger)
+	}
+}
+
+// Why a node was kept half an hour ago is not why it is kept now: not on the screen, in the table, or for programs.
+func TestWhatWasSaidLongAgoIsNotShown(t *testing.T) {
+	for ago, want := range map[time.Duration]bool{20 * time.Minute: true, 50 * time.Minute: false} {
+		a := app(t, shop(t), 200, 24, false)
+		now := a.o.Now().Add(ago)
+		a.o.Now = func() time.Time { return now }
+		for _, output := range []string{"", "wide", "json", "yaml"} {
+			var out strings.Builder
+			if err := Print(&out, a.o, output, true); err != nil {
+				t.Fatal(err)
+			}
+			if output != "" && strings.Contains(out.String(), "kept: ") != want {
+				t.Errorf("-o %s after %s:\n%s", output, ago, out.String())
+			}
+		}
+		a = app(t, shop(t), 400, 24, false)
+		a.o.Now = func() time.Time { return now }
+		a.Update(ticked{})
+		if strings.Contains(a.Frame(), "kept: ") != want {
+			t.Errorf("after %s:\n%s", ago, a.Frame())
+		}
 	}
 }

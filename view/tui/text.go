@@ -172,7 +172,7 @@ func (f *frame) page(lines []string) {
 func aboutNode(s *scene, r *view.NodeRow) []string {
 	out := []string{
 		"node    " + r.Name, "claim   " + r.Claim, "status  " + statusText(s, r),
-		fmt.Sprintf("type    %s, %s, %s, %s", r.Type, r.CapacityType, r.Zone, s.rate(r.Price)),
+		fmt.Sprintf("type    %s, %s, %s, %s", r.Type, r.CapacityType, r.Zone, s.rate(r.Price, r.Priced())),
 		"created " + r.Created.UTC().Format(time.RFC3339) + ", ready in " + readyIn(r),
 	}
 	for _, why := range r.Why {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unique"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
@@ -366,6 +367,11 @@ func TestHostileTextDoesNothing(t *testing.T) {
 	})
 	m.SetPool(&view.Pool{Name: "evil" + evil, Problem: evil, Budgets: []string{evil}})
 	m.SetPod(&view.Pod{UID: "uid-of-p" + evil, Namespace: "evil", Name: "p" + evil, Verdict: evil, Created: viewtest.Now})
+	m.SetPod(&view.Pod{
+		UID: "uid-of-q" + evil, Namespace: "evil", Name: "q" + evil, Node: viewtest.NodeName(0), Phase: view.Running,
+		Created: viewtest.Now, Requests: view.Amounts{100, viewtest.Gi},
+		Workload: unique.Make(view.Object{Kind: "Job" + evil, Namespace: "evil" + evil, Name: "w" + evil}),
+	})
 	m.Note("x", evil)
 	m.SetPiece("evil", 2, []record.Entry{{Decision: &record.Decision{
 		ID: "e" + evil, Time: viewtest.Now, Kind: record.Kind(evil), Method: "Empty", Why: evil, Pods: []string{evil},
@@ -386,6 +392,8 @@ func TestHostileTextDoesNothing(t *testing.T) {
 		{"4", "enter"},
 		{"5"},
 		{"5", "enter"},
+		{"6", "g"},
+		{"6", "g", "d"},
 	} {
 		a := app(t, m, 200, 40, true)
 		a.o.Context = "ctx" + evil
@@ -402,11 +410,14 @@ func TestHostileTextDoesNothing(t *testing.T) {
 			t.Errorf("%q: a name broke a line", keys)
 		}
 	}
-	for _, output := range []string{"", "wide", "json"} {
+	for _, output := range []string{"", "wide", "name", "json"} {
 		for screen := range Screens {
 			var out strings.Builder
 			o := app(t, m, 80, 24, false).o
 			o.Screen = Screen(screen)
+			if o.Screen == Costs {
+				o.Group = view.GroupWorkload
+			}
 			if err := Print(&out, o, output, true); err != nil {
 				t.Fatal(err)
 			}

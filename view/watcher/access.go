@@ -35,7 +35,7 @@ func (f *Feed) reach(ctx context.Context) error {
 func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if s.group != "" {
+	if s.group == karpGroup.Group {
 		served, err := f.served(ctx, s.resource)
 		if err != nil || !served {
 			return false, err
@@ -64,12 +64,12 @@ func (f *Feed) mayWatch(ctx context.Context, s source) (bool, error) {
 	return true, nil
 }
 
-// may asks the API server whether this user may do something with all objects of a kind.
+// may asks the API server whether this user may do something with all objects of a source.
 func (f *Feed) may(ctx context.Context, verb string, s source) (bool, error) {
 	review, err := f.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
 		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
 			Verb:  verb,
-			Group: s.group, Resource: s.resource,
+			Group: s.group, Resource: s.resource, Namespace: s.namespace, Name: s.name,
 		}},
 	}, metav1.CreateOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {

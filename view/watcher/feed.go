@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -18,6 +20,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/catalog"
+	"github.com/nodeless/nodeless/controller/translate"
 	"github.com/nodeless/nodeless/view"
 )
 
@@ -29,6 +33,8 @@ type Options struct {
 	Unpriced bool   // do not look up prices
 	// Decisions makes the Feed watch the log of decisions, too.
 	Decisions bool
+	// Addresses makes the Feed count how many addresses each node has for pods.
+	Addresses bool
 	Model     *view.Model
 }
 
@@ -38,6 +44,7 @@ type Feed struct {
 	kube    kubernetes.Interface
 	karp    rest.Interface
 	sources []source
+	rooms   rooms
 	filled  []toolscache.InformerSynced
 	cancel  context.CancelFunc
 }
@@ -49,7 +56,7 @@ func Start(ctx context.Context, o Options) (*Feed, error) {
 	if _, err := labels.Parse(o.Selector); err != nil {
 		return nil, fmt.Errorf("node selector %q: %w", o.Selector, err)
 	}
-	f := &Feed{o: o}
+	f := &Feed{o: o, rooms: rooms{nodes: map[string]*ranged{}}}
 	if err := f.connect(); err != nil {
 		return nil, err
 	}
@@ -123,12 +130,14 @@ func (f *Feed) connect() error {
 // source is a kind of object to watch.
 type source struct {
 	group, resource string
+	namespace, name string // of the only object to watch; "" = all
 	need            string // what is not shown without it; "" = nothing is shown without it
 	client          toolscache.Getter
 	narrow          func(*metav1.ListOptions)
 	object          runtime.Object
 	keep            func(object any) (facts any, meta metav1.Object)
 	seen            func(old, now any)
+	filled          func() // called, maybe often, when all that existed at the start has been seen; nil = nothing to do
 }
 
 func (f *Feed) all() []source {
@@ -147,6 +156,16 @@ func (f *Feed) all() []source {
 			resource: "events", need: "reasons that only events give", client: core, narrow: ours, object: &corev1.Event{},
 			keep: keep(event), seen: f.eventSeen,
 		},
+	}
+	if f.o.Addresses {
+		out = append(out, source{
+			group: appsv1.GroupName, resource: "daemonsets", namespace: metav1.NamespaceSystem, name: catalog.CNIContainer,
+			need: "how many addresses nodes have for pods", client: f.kube.AppsV1().RESTClient(),
+			narrow: func(o *metav1.ListOptions) {
+				o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, catalog.CNIContainer).String()
+			},
+			object: &appsv1.DaemonSet{}, keep: keep(translate.CNI), seen: f.cniSeen, filled: f.cniFilled,
+		})
 	}
 	return append(out,
 		source{

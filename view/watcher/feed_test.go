@@ -63,8 +63,9 @@ func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	s.Cleanup(cancel)
-	f, err := watcher.Start(ctx,
-		watcher.Options{REST: cfg, Context: "story", Selector: "story=" + s.namespace, Decisions: decisions, Model: m})
+	f, err := watcher.Start(ctx, watcher.Options{
+		REST: cfg, Context: "story", Selector: "story=" + s.namespace, Decisions: decisions, Addresses: true, Model: m,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +73,14 @@ func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 	return m, f.Wait(ctx)
 }
 
-func (s *story) node(name string) *corev1.Node {
+func (s *story) node(name string) *corev1.Node { return s.nodeOf(name, func(*corev1.Node) {}) }
+
+func (s *story) nodeOf(name string, change func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-" + name, Labels: map[string]string{
 		"story": s.namespace, "node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "us-west-2a",
 		"topology.kubernetes.io/region": "us-west-2",
 	}}}
+	change(n)
 	s.create(n)
 	before := n.DeepCopy() // Kubernetes' controllers change a new Node, too
 	n.Status.Allocatable = corev1.ResourceList{
@@ -93,7 +97,9 @@ func (s *story) node(name string) *corev1.Node {
 	return n
 }
 
-func (s *story) pod(name, node string) *corev1.Pod {
+func (s *story) pod(name, node string) *corev1.Pod { return s.podOf(name, node, func(*corev1.Pod) {}) }
+
+func (s *story) podOf(name, node string, change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace},
 		Spec:       corev1.PodSpec{NodeName: node},
@@ -108,6 +114,7 @@ func (s *story) pod(name, node string) *corev1.Pod {
 	if node == "" {
 		p.Spec.NodeSelector = map[string]string{"story": "nobody-s"}
 	}
+	change(p)
 	s.create(p)
 	return p
 }
@@ -278,20 +285,27 @@ func (s *story) as(rules ...rbacv1.PolicyRule) *rest.Config {
 
 func TestWhatMayNotBeSeenIsSaid(t *testing.T) {
 	s := tell(t)
-	n := s.node("seen")
+	n := s.nodeOf("seen", func(n *corev1.Node) {
+		n.Spec.PodCIDR, n.Spec.PodCIDRs = "10.9.1.0/26", []string{"10.9.1.0/26"}
+	})
 	cfg := s.as(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}})
 	var m *view.Model
 	s.eventually("the API server knows the role", func() (err error) {
 		m, err = s.look(cfg)
 		return err
 	})
-	if r, ok := m.Node(n.Name); !ok || r.Allocatable[0] != 1930 {
+	r, ok := m.Node(n.Name)
+	if !ok || r.Allocatable[0] != 1930 {
 		t.Errorf("the node is not seen: %+v", r)
+	}
+	if got := r.Allocatable[view.Addresses]; got != 0 { // there may be a VPC CNI, which does not use the node's range
+		t.Errorf("the node has %d addresses, want none: how many is unknown", got)
 	}
 	notes := strings.Join(m.Totals().Notes, "\n")
 	for _, want := range []string{
 		"you may not list pods", "you may not list events",
 		"you may not list nodeclaims.karpenter.sh", "you may not list nodepools.karpenter.sh",
+		"you may not list daemonsets.apps: not shown are how many addresses nodes have for pods",
 	} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not said in %q", want, notes)
@@ -387,4 +401,75 @@ func TestDecisionsAreFollowed(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Every node counts GPUs of all makes, and the addresses of pods: those that the VPC CNI, or else the node's range of
+// addresses, has room for, and those in use. The VPC CNI is followed by all who may watch its DaemonSet.
+func TestGPUsAndAddressesAreCounted(t *testing.T) {
+	s := tell(t)
+	gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4"), "amd.com/gpu": resource.MustParse("1")}
+	n := s.nodeOf("a", func(n *corev1.Node) { n.Spec.PodCIDR, n.Spec.PodCIDRs = "10.9.0.0/26", []string{"10.9.0.0/26"} })
+	before := n.DeepCopy()
+	for name, q := range gpu {
+		n.Status.Allocatable[name] = q
+	}
+	if err := s.api.Status().Patch(t.Context(), n, client.MergeFrom(before)); err != nil {
+		t.Fatal(err)
+	}
+	takes := s.podOf("takes", n.Name, func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests["nvidia.com/gpu"] = resource.MustParse("2")
+		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}
+	})
+	host := s.podOf("host", n.Name, func(p *corev1.Pod) { p.Spec.HostNetwork = true })
+	for _, p := range []*corev1.Pod{takes, host} {
+		was := p.DeepCopy()
+		p.Status.Phase = corev1.PodRunning
+		if err := s.api.Status().Patch(t.Context(), p, client.MergeFrom(was)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := []string{"list", "watch"}
+	cfg := s.as(rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: read},
+		rbacv1.PolicyRule{
+			APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, ResourceNames: []string{"aws-node"}, Verbs: read,
+		})
+	var m *view.Model
+	s.eventually("the API server knows the role", func() (err error) {
+		m, err = s.look(cfg)
+		return err
+	})
+	counts := func() string {
+		r, _ := m.Node(n.Name)
+		return fmt.Sprint(r.Requests[view.GPUs:], r.Allocatable[view.GPUs:])
+	}
+	if got := counts(); got != "[2 1] [5 61]" {
+		t.Errorf("in use and offered are %s, want 2 of 5 GPUs and 1 of 61 addresses", got)
+	}
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "aws-node"}}
+	ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"k8s-app": "aws-node"}}
+	ds.Spec.Template.Labels = ds.Spec.Selector.MatchLabels
+	ds.Spec.Template.Spec.Containers = []corev1.Container{{Name: "aws-node", Image: "i"}}
+	s.create(ds)
+	s.eventually("an m5.large has 3 interfaces with 9 addresses each for pods", func() error {
+		return want(counts(), "[2 1] [5 27]")
+	})
+	was := ds.DeepCopy()
+	ds.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "ENABLE_PREFIX_DELEGATION", Value: "true"}}
+	if err := s.api.Patch(t.Context(), ds, client.MergeFrom(was)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("each is a prefix of 16", func() error { return want(counts(), "[2 1] [5 432]") })
+	was = ds.DeepCopy()
+	ds.Spec.Template.Spec.NodeSelector = map[string]string{"cni": "another"}
+	if err := s.api.Patch(t.Context(), ds, client.MergeFrom(was)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("it runs on some nodes: nothing is known of any", func() error { return want(counts(), "[2 0] [5 0]") })
+	if err := s.api.Delete(t.Context(), ds); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("without it the node's own range counts", func() error { return want(counts(), "[2 1] [5 61]") })
+	if notes := strings.Join(m.Totals().Notes, "\n"); strings.Contains(notes, "daemonsets") {
+		t.Errorf("it is said that something is not shown: %q", notes)
+	}
 }

@@ -109,14 +109,6 @@ func budget(b karpv1.Budget) string {
 	return strings.Join(said, " ")
 }
 
-func (f *Feed) nodeSeen(old, now any) {
-	if n, ok := now.(*view.Node); ok {
-		f.o.Model.SetNode(n)
-	} else if n, ok := old.(*view.Node); ok {
-		f.o.Model.DeleteNode(n.Name)
-	}
-}
-
 func (f *Feed) claimSeen(old, now any) {
 	if c, ok := now.(*view.Claim); ok {
 		f.o.Model.SetClaim(c)

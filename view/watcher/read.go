@@ -12,12 +12,15 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
+	"github.com/nodeless/nodeless/api/vpcresources/v1beta1"
 	"github.com/nodeless/nodeless/controller/translate"
+	"github.com/nodeless/nodeless/explain/record"
+	logs "github.com/nodeless/nodeless/explain/record/store"
 	"github.com/nodeless/nodeless/microvm"
 	"github.com/nodeless/nodeless/view"
 )
 
-func (f *Feed) node(o *corev1.Node) *view.Node {
+func (f *Feed) node(o *corev1.Node) *ranged {
 	n := &view.Node{
 		Name: o.Name, ProviderID: o.Spec.ProviderID, Labels: o.Labels, Created: o.CreationTimestamp.Time,
 		Cordoned: o.Spec.Unschedulable,
@@ -32,7 +35,7 @@ func (f *Feed) node(o *corev1.Node) *view.Node {
 			n.Ready, n.ReadyChanged = c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
 		}
 	}
-	return n
+	return &ranged{n, inRange(o.Spec.PodCIDRs)}
 }
 
 func (f *Feed) claim(o *karpv1.NodeClaim) *view.Claim {
@@ -82,6 +85,9 @@ func (f *Feed) pod(o *corev1.Pod) *view.Pod {
 		Workload: workload(o),
 	}
 	p.Revision = revision(o, p.Workload)
+	if !o.Spec.HostNetwork && !v1beta1.AsksForBranch(o) && (o.Status.PodIP != "" || o.Status.Phase == corev1.PodRunning) {
+		p.Requests[view.Addresses] = 1
+	}
 	switch o.Status.Phase {
 	case corev1.PodSucceeded, corev1.PodFailed:
 		p.Phase = view.Ended
@@ -104,18 +110,13 @@ func (f *Feed) pod(o *corev1.Pod) *view.Pod {
 	return p
 }
 
-// workload returns what created a pod: its controller, or the Deployment of its ReplicaSet, found by the label that
-// Deployments give to their pods. It returns the zero value for a pod without a controller.
+// workload returns what created a pod, the zero value for a pod without a controller.
 func workload(o *corev1.Pod) (none unique.Handle[view.Object]) {
-	owner := metav1.GetControllerOf(o)
-	if owner == nil {
+	w := logs.WorkloadOf(o)
+	if w == (record.Workload{}) {
 		return none
 	}
-	w := view.Object{Kind: owner.Kind, Namespace: o.Namespace, Name: owner.Name}
-	if template := o.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; w.Kind == "ReplicaSet" && template != "" {
-		w.Kind, w.Name = "Deployment", strings.TrimSuffix(w.Name, "-"+template)
-	}
-	return unique.Make(w)
+	return unique.Make(view.Object(w))
 }
 
 // revision returns the template of its workload from which a pod was created, by the labels that Kubernetes'
@@ -162,6 +163,11 @@ func event(o *corev1.Event) *saying {
 
 func (f *Feed) amounts(list corev1.ResourceList) view.Amounts {
 	var out view.Amounts
+	for name, q := range list {
+		if record.IsGPU(string(name)) {
+			out[view.GPUs] += q.Value()
+		}
+	}
 	for i, name := range f.o.Model.Resources() {
 		q, ok := list[corev1.ResourceName(name)]
 		switch {

@@ -118,7 +118,8 @@ func soaked(t *testing.T) (s *soak, through *door, stop func()) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	f, err := watcher.Start(ctx, watcher.Options{REST: server.Config("view", through), Context: "soak", Model: m})
+	f, err := watcher.Start(ctx,
+		watcher.Options{REST: server.Config("view", through), Context: "soak", Addresses: true, Model: m})
 	if err != nil {
 		t.Fatal(err)
 	}

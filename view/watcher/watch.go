@@ -25,7 +25,18 @@ func (f *Feed) watch(ctx context.Context, s source) error {
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", s.resource, err)
 	}
-	f.filled = append(f.filled, registered.HasSynced)
+	there := registered.HasSynced
+	if s.filled != nil {
+		there = func() bool {
+			if !registered.HasSynced() {
+				return false
+			}
+			s.filled()
+			return true
+		}
+		go toolscache.WaitForCacheSync(ctx.Done(), there) // even if nobody calls Wait
+	}
+	f.filled = append(f.filled, there)
 	go informer.RunWithContext(ctx)
 	return nil
 }
@@ -70,7 +81,7 @@ func (f *Feed) noting(s source) *toolscache.ListWatch {
 	if narrow == nil {
 		narrow = func(*metav1.ListOptions) {}
 	}
-	base := toolscache.NewFilteredListWatchFromClient(s.client, s.resource, metav1.NamespaceAll, narrow)
+	base := toolscache.NewFilteredListWatchFromClient(s.client, s.resource, s.namespace, narrow)
 	note := func(ctx context.Context, verb string, err error) {
 		switch {
 		case err == nil:

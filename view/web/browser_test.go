@@ -115,6 +115,12 @@ func (s *stage) act(w http.ResponseWriter, r *http.Request) {
 		p.Conditions[0].Message = rightToLeft
 		s.model.SetPool(p)
 		s.model.SetPod(&view.Pod{UID: "bidi", Namespace: "shop", Name: "bidi", Created: time.Now(), Verdict: rightToLeft})
+	case "/devices": // the fifth node has GPUs and addresses, which one of its pods takes
+		n, p := *viewtest.Node(4), *s.pods[4*12]
+		n.Allocatable[view.GPUs], n.Allocatable[view.Addresses] = 8, 58
+		p.Requests[view.GPUs], p.Requests[view.Addresses] = 3, 1
+		s.model.SetNode(&n)
+		s.model.SetPod(&p)
 	case "/microvm":
 		n := *viewtest.Node(3)
 		n.Pod = "shop/alone"

@@ -82,7 +82,7 @@ func (a parts) answer(r *http.Request) (any, error) {
 		items := make([]partItem, len(all))
 		for i, p := range all {
 			c := view.Cost{Of: p.Of}
-			items[i] = partItem{view.Escape(c.Name()), p.Share, p.Requests[:len(a.model.Resources())], p.Pods}
+			items[i] = partItem{view.Escape(c.Name()), p.Share, shown(&p.Requests, len(a.model.Resources())), p.Pods}
 		}
 		out[view.Escape(name)] = items
 	}

@@ -87,6 +87,10 @@ func saved() []kept.Entry {
 				Offer: kept.Offer{Type: "c6a.xlarge", DollarsPerHour: 0.5}, Node: "old",
 				Claim: "old-claim", Pool: "other",
 			}},
+			Shares: []kept.Share{
+				{DollarsPerHour: 0.46},
+				{Workload: kept.Workload{Kind: "DaemonSet", Namespace: "kube-system", Name: "logs"}, DollarsPerHour: 0.04},
+			},
 		}},
 		{Outcome: &kept.Outcome{
 			Of: "saved", Kind: kept.Terminated, Time: at.Add(2 * time.Minute), Claim: "old-claim",
@@ -191,7 +195,7 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 	var a struct {
 		Of      int
 		Methods map[string]float64
-		Pools   map[string]float64
+		By      map[string]sums
 		Ledger  kept.Ledger
 		Days    []kept.Day
 	}
@@ -200,13 +204,26 @@ func TestSavingsAreThoseOfTheLedger(t *testing.T) {
 	}
 	want := 0.5 * 58 / 60 // from its end until now
 	if a.Of != 1 || fmt.Sprintf("%.6f", a.Ledger.Dollars) != fmt.Sprintf("%.6f", want) ||
-		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars || len(a.Pools) != 1 ||
-		a.Pools["other"] != a.Ledger.Dollars || len(a.Days) != 1 ||
+		a.Ledger.DollarsPerHour != 0.5 || a.Methods["Empty"] != a.Ledger.Dollars || len(a.Days) != 1 ||
 		a.Days[0] != (kept.Day{Date: "2026-11-22", Dollars: a.Ledger.Dollars}) {
 		t.Errorf("%+v", a)
 	}
+	for by, want := range map[string]string{
+		kept.ByPool:      "other 0.4833",
+		kept.ByNamespace: "requested by no pod 0.4447; kube-system 0.0387",
+		kept.ByWorkload:  "requested by no pod 0.4447; DaemonSet kube-system/logs 0.0387",
+	} {
+		var got []string
+		for _, sum := range a.By[by].Sums {
+			got = append(got, fmt.Sprintf("%s %.4f", sum, sum.Dollars))
+		}
+		if strings.Join(got, "; ") != want || a.By[by].Of != len(got) {
+			t.Errorf("by %s: %s, %d in all; want %s", by, strings.Join(got, "; "), a.By[by].Of, want)
+		}
+	}
 	if _, lite := s.get("/lite/savings"); !strings.Contains(lite, "<strong>$0.4833</strong>") ||
 		!strings.Contains(lite, "2026-11-22<td>$0.4833") ||
+		!strings.Contains(lite, "DaemonSet kube-system/logs<td>$0.0387<td>$0.0400") ||
 		!strings.Contains(lite, "Compared with the same cluster") {
 		t.Errorf("the page without script says %s", lite)
 	}

@@ -112,18 +112,31 @@ func (s *Server) ledger(ctx context.Context) (*kept.Ledger, []kept.Day, error) {
 	return &l, kept.SavedByDay(all, now, kept.DefaultHorizon, mostDays), nil
 }
 
+// mostSums is the maximum number of pools, namespaces or workloads with a sum of their own in an answer.
+const mostSums = 1000
+
+// sums are what pools, namespaces or workloads saved, largest first.
+type sums struct {
+	Of   int        `json:"of"` // number before the list was cut
+	Sums []kept.Sum `json:"sums"`
+}
+
 func (s *Server) savings(r *http.Request) (any, error) {
 	l, days, err := s.ledger(r.Context())
 	if err != nil {
 		return nil, err
 	}
-	methods, pools := map[string]float64{}, map[string]float64{}
+	methods, by := map[string]float64{}, map[string]sums{}
 	for i := range l.Savings {
-		s := &l.Savings[i]
-		methods[s.Method] += s.Dollars
-		pools[strings.Join(s.Pools, ", ")] += s.Dollars // a saving may span several pools
+		methods[l.Savings[i].Method] += l.Savings[i].Dollars
+	}
+	for _, name := range kept.Groupings {
+		all := kept.SavedBy(l.Savings, name)
+		by[name] = sums{len(all), all[:min(len(all), mostSums)]}
 	}
 	of := len(l.Savings)
 	l.Savings = l.Savings[:min(of, usualDecisions)]
-	return escaped(map[string]any{"ledger": l, "of": of, "methods": methods, "pools": pools, "days": days})
+	return escaped(map[string]any{
+		"ledger": l, "of": of, "methods": methods, "by": by, "division": kept.Division, "days": days,
+	})
 }

@@ -36,7 +36,7 @@ func (s *Server) Handler() http.Handler {
 	if s.o.Gate != nil {
 		inner = s.gated()
 	}
-	return httpguard.ReadWithin(bodyWithin, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)
 		header.Set("X-Content-Type-Options", "nosniff")
@@ -48,7 +48,7 @@ func (s *Server) Handler() http.Handler {
 			return
 		}
 		inner.ServeHTTP(w, r)
-	}))
+	})
 }
 
 // routes returns the handler of all paths.

@@ -48,6 +48,11 @@ func TestHostsAreShownAsFarAsTheirReaderMaySee(t *testing.T) {
 		v, err := x.answer(r)
 		return fmt.Sprint(v), err
 	}
+	once, err := shelves(t.Context()) // two calls may fall into two seconds
+	if err != nil {
+		t.Fatal(err)
+	}
+	shelves := func(context.Context) (*Hosts, error) { return once, nil }
 	all, err := ask(hostList{read: shelves})
 	if err != nil || !strings.Contains(all, "web-0") || !strings.Contains(all, "secret") || strings.Contains(all, "\x1b") {
 		t.Errorf("%v: %s", err, all)

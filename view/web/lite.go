@@ -146,7 +146,7 @@ func (p *litePageOf) addNodes(from int) {
 		for r := range p.resources {
 			cells = append(cells, view.Percent(view.Share(n.Requests[r], n.Allocatable[r])))
 		}
-		p.row(n.Name, append(cells, n.Pods, priceOf(n.Price, false), view.Age(p.now, n.Created), n.Status,
+		p.row(n.Name, append(cells, n.Pods, priceOf(n.Price, n.Priced()), view.Age(p.now, n.Created), n.Status,
 			strings.Join(n.Why, "; "))...)
 	}
 	p.endTable()

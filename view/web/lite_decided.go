@@ -3,7 +3,10 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
+
+	kept "github.com/nodeless/nodeless/explain/record"
 )
 
 // liteDecisions serves the newest decisions as a table; q holds the words to find.
@@ -44,6 +47,17 @@ func (s *Server) liteSavings(w http.ResponseWriter, r *http.Request) {
 			m.row(d.Date, money(d.Dollars))
 		}
 		m.endTable()
+		for _, by := range []struct{ name, title string }{
+			{kept.ByPool, "Pool"}, {kept.ByNamespace, "Namespace"}, {kept.ByWorkload, "Workload"},
+		} {
+			m.table(by.title, "Saved", "Now, an hour")
+			all := kept.SavedBy(ledger.Savings, by.name)
+			for _, sum := range all[:min(len(all), litePage)] {
+				m.row(sum.String(), money(sum.Dollars), money(sum.DollarsPerHour))
+			}
+			m.endTable()
+		}
+		m.add("<p>%v</p>\n", kept.Division)
 		m.table("When", "Reason", "State", "Saved", "Now, an hour", "Removed nodes", "Replacements", "Launched since", "What")
 		for i := range min(len(ledger.Savings), litePage) {
 			x := &ledger.Savings[i]
@@ -70,10 +84,4 @@ func (s *Server) writeDecided(w http.ResponseWriter, title, beside string, err e
 func moment(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
 
 // money formats an amount in dollars, such as −$0.0312.
-func money(d float64) string {
-	text := fmt.Sprintf("$%.4f", max(d, -d))
-	if d < 0 && text != "$0.0000" {
-		return "−" + text
-	}
-	return text
-}
+func money(d float64) string { return strings.Replace(kept.Money(d), "-", "−", 1) }

@@ -14,6 +14,7 @@ type poolItem struct {
 	Weight      int             `json:"weight"`
 	Nodes       int             `json:"nodes"`
 	Price       int64           `json:"price"`
+	Unpriced    int             `json:"unpriced,omitempty"` // of its nodes, those of unknown price
 	Requests    []int64         `json:"requests"`
 	Allocatable []int64         `json:"allocatable"`
 	Limits      []limitItem     `json:"limits"`
@@ -71,7 +72,7 @@ func (s *Server) pools(*http.Request) (any, error) {
 
 func newPoolItem(r *view.PoolRow, resources int, now time.Time) poolItem {
 	out := poolItem{
-		Name: view.Escape(r.Name), Weight: r.Weight, Nodes: r.Rows, Price: r.Price,
+		Name: view.Escape(r.Name), Weight: r.Weight, Nodes: r.Rows, Price: r.Price, Unpriced: r.Unpriced,
 		Requests: r.Requests[:resources], Allocatable: r.Sums.Allocatable[:resources],
 		Limits: []limitItem{}, Budgets: []budgetItem{}, Allowed: map[string]int{}, Conditions: []conditionItem{},
 	}

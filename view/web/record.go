@@ -14,7 +14,8 @@ import (
 // record is a node as the page receives it: an array of
 //
 // 0 ID, 1 name, 2 index of its kind, 3 status, 4 created, 5 seconds until it was ready
-// 6 price in millionths of a dollar an hour, 7 requests, 8 allocatable, both in the order of the resources
+// 6 price in millionths of a dollar an hour, 7 requests, 8 allocatable, both in the order of the resources, and GPUs
+// and the addresses of pods
 // 9 its pods, a letter each, 10 why, a list of sentences, 11 its NodeClaim, 12 the pod whose microVM it is
 // 13 when its status began, if it is waiting, 14 whether there is a Node
 //
@@ -55,13 +56,18 @@ func newRecord(b *view.Box, kindIndex, resources int) (*record, error) {
 	}
 	text, err := json.Marshal([]any{
 		b.ID, view.Escape(b.Name), kindIndex, b.Status, unix(b.Created), int(b.ReadyIn.Seconds()), b.Price,
-		b.Requests[:resources], b.Allocatable[:resources], letters(b.Pods), why, view.Escape(b.Claim),
+		shown(&b.Requests, resources), shown(&b.Allocatable, resources), letters(b.Pods), why, view.Escape(b.Claim),
 		view.Escape(b.MicroVM), since, b.HasNode,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("write node %s: %w", b.Name, err)
 	}
 	return &record{b.ID, text}, nil
+}
+
+// shown returns the amounts that the page shows: of the resources, then GPUs and addresses.
+func shown(a *view.Amounts, resources int) []int64 {
+	return append(a[:resources:resources], a[view.GPUs], a[view.Addresses])
 }
 
 func letters(cells []view.Cell) string {

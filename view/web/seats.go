@@ -87,7 +87,8 @@ func (x *seats) free() bool {
 func (s *Server) seatFor(r *access.Rights) *seat {
 	m, stop := s.o.Model.Mirror(r.Allow)
 	if r.Unasked > 0 {
-		m.Note("allowed more", fmt.Sprintf("%d namespaces were not asked about: there are too many", r.Unasked))
+		m.Note("allowed more", "there are too many namespaces to check at once: more are shown once they are checked, "+
+			"1,000 at most. A right to list the pods of all namespaces has no such limit")
 	}
 	o := s.o
 	o.Model, o.Fill, o.Gate = m, nil, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/view"
 	"github.com/nodeless/nodeless/view/objects"
 )
@@ -128,10 +129,8 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	s.life = ctx
 	s.mu.Unlock()
 	go s.follow(ctx)
-	server := &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	server := httpguard.NewServer(bodyWithin, s.Handler())
+	server.BaseContext = func(net.Listener) context.Context { return ctx }
 	done := make(chan error, 1)
 	go func() {
 		if s.o.Gate != nil {
@@ -160,6 +159,12 @@ const frameGap = 250 * time.Millisecond
 func (s *Server) follow(ctx context.Context) {
 	journal := s.o.Model.Journal()
 	next := make(chan struct{}, 1)
+	view.SetTime(s.o.Model, s.o.Clock.Now())
+	go func() {
+		for clock.Sleep(ctx, s.o.Clock, time.Minute) == nil {
+			view.SetTime(s.o.Model, s.o.Clock.Now()) // what ends with time is a change, too
+		}
+	}()
 	if s.o.Model.Totals().Rows > 0 { // filled before anyone followed
 		journal = s.advance(journal)
 	}

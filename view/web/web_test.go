@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -417,4 +418,23 @@ func TestLettersAreInTheOrderOfThePods(t *testing.T) {
 		!slices.Equal(found[viewtest.NodeName(0)], []int{slices.IndexFunc(list, func(p pod) bool { return p.Deleting })}) {
 		t.Errorf("%v: found %s", err, text)
 	}
+}
+
+// A quiet cluster's page, too, stops to say why a node is kept once the controller has stopped to.
+func TestWhyANodeIsKeptEndsWithTime(t *testing.T) {
+	s := open(t, 1, 1)
+	s.model.Say(view.Object{Kind: "Node", Name: viewtest.NodeName(0)},
+		view.Said{Reason: "Unconsolidatable", Message: "too dear elsewhere", At: viewtest.Now.Add(-29 * time.Minute)})
+	<-s.model.Changed()
+	go s.Server.follow(t.Context())
+	r := s.follow("")
+	var all map[uint64]string
+	wait := func(kept bool) {
+		for len(all) == 0 || strings.Contains(fmt.Sprint(all), "kept: too dear") != kept {
+			all = nodes(t, all, r.next())
+		}
+	}
+	wait(true)
+	s.clock.Advance(2 * time.Minute)
+	wait(false)
 }

@@ -8,8 +8,6 @@ import (
 	"mime"
 	"net/http"
 	"time"
-
-	"github.com/nodeless/nodeless/internal/kit/httpguard"
 )
 
 // WhatIf is a question: what would become of the cluster with these changes? Its fields are as in nodeless plan.
@@ -86,7 +84,6 @@ func (s *Server) whatIf(w http.ResponseWriter, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	httpguard.BodyRead(w)
 	select {
 	case s.thinking <- struct{}{}:
 		defer func() { <-s.thinking }()

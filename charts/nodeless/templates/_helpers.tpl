@@ -117,6 +117,7 @@ subnetRefreshInterval: SUBNET_REFRESH_INTERVAL
 - {name: METRICS_PORT, value: {{ .Values.controller.metrics.port | quote }}}
 - {name: HEALTH_PROBE_PORT, value: {{ .Values.controller.healthProbe.port | quote }}}
 - {name: LEADER_ELECTION_NAME, value: {{ .Values.leaderElection.name | quote }}}
+- {name: KARPENTER_SERVICE, value: {{ include "nodeless.fullname" . | quote }}}
 - {name: LEADER_ELECTION_NAMESPACE, value: {{ include "nodeless.leaseNamespace" . | quote }}}
 {{- if .Values.page.enabled }}
 - {name: NODELESS_PAGE, value: "0.0.0.0:{{ .Values.page.port }}"}

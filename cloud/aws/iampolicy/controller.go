@@ -54,12 +54,12 @@ func (s Scope) launching() []Statement {
 	launch := []string{"ec2:CreateFleet", "ec2:RunInstances"}
 	made := s.ec2("fleet", "instance", "volume", "network-interface", "spot-instances-request", "launch-template")
 	return []Statement{
-		allow("LaunchWithWhatIsThere", launch, append(
-			[]string{
-				s.arn("ec2", "", "image/*"), s.arn("ec2", "", "snapshot/*"),
-				// Other accounts may share theirs.
-				s.arn("ec2", "*", "capacity-reservation/*"), s.arn("ec2", "*", "placement-group/*"),
-			}, s.ec2("security-group", "subnet")...), nil),
+		allow("LaunchWithWhatIsThere", launch, []string{
+			s.arn("ec2", "", "image/*"), s.arn("ec2", "", "snapshot/*"),
+			// Other accounts may share theirs.
+			s.arn("ec2", "*", "capacity-reservation/*"), s.arn("ec2", "*", "placement-group/*"),
+			s.arn("ec2", "*", "security-group/*"), s.arn("ec2", "*", "subnet/*"),
+		}, nil),
 		allow("LaunchFromOwnTemplates", launch, s.ec2("launch-template"), s.owned()),
 		allow("CreateWithTags", append(slices.Clone(launch), "ec2:CreateLaunchTemplate"), made, s.created()),
 		allow("TagOnCreation", []string{"ec2:CreateTags"}, made, s.created().
@@ -77,7 +77,8 @@ func (s Scope) reading() []Statement {
 		allow("ReadRegion", []string{
 			"ec2:DescribeCapacityReservations", "ec2:DescribeImages", "ec2:DescribeInstances", "ec2:DescribeInstanceStatus",
 			"ec2:DescribeInstanceTypeOfferings", "ec2:DescribeInstanceTypes", "ec2:DescribeLaunchTemplates",
-			"ec2:DescribePlacementGroups", "ec2:DescribeSecurityGroups", "ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets",
+			"ec2:DescribeNetworkInterfaces", "ec2:DescribePlacementGroups", "ec2:DescribeSecurityGroups",
+			"ec2:DescribeSpotPriceHistory", "ec2:DescribeSubnets", "ec2:GetSubnetCidrReservations",
 		}, []string{"*"}, Conditions{}.with("StringEquals", "aws:RequestedRegion", s.Region)),
 		allow("ReadImageParameters", []string{"ssm:GetParameter"},
 			[]string{s.arn("ssm", "", "parameter/aws/service/*")}, nil),

@@ -57,8 +57,14 @@ func JSON(v any) ([]byte, error) {
 // resource is a resource of a CloudFormation template.
 type resource struct {
 	Type       string
+	Condition  string `json:",omitempty"`
 	Properties map[string]any
 }
+
+// withoutEntry says when there must be no access entry: EKS refuses it in the authentication mode CONFIG_MAP (EKS user
+// guide, "Grant IAM users access to Kubernetes with EKS access entries").
+const withoutEntry = "Create the access entry that lets nodes join. If the cluster's authentication mode is " +
+	"CONFIG_MAP, set this to false and map the role in aws-auth. Set it to false, too, if the role already has an entry."
 
 // CloudFormation returns the bundle as a template for `aws cloudformation deploy`, which must be called with
 // --capabilities CAPABILITY_NAMED_IAM.
@@ -67,42 +73,54 @@ func (s Scope) CloudFormation() ([]byte, error) {
 	queueARN := map[string]any{"Fn::GetAtt": []string{"InterruptionQueue", "Arn"}}
 	roleARN := map[string]any{"Fn::GetAtt": []string{"ControllerRole", "Arn"}}
 	resources := map[string]resource{
-		"ControllerRole": {"AWS::IAM::Role", map[string]any{
+		"ControllerRole": {Type: "AWS::IAM::Role", Properties: map[string]any{
 			"RoleName": b.ControllerRole.Name, "AssumeRolePolicyDocument": b.ControllerRole.Trust,
 			"Policies": []map[string]any{{"PolicyName": "nodeless", "PolicyDocument": b.ControllerRole.Policy}},
 		}},
-		"NodeRole": {"AWS::IAM::Role", map[string]any{
+		"NodeRole": {Type: "AWS::IAM::Role", Properties: map[string]any{
 			"RoleName": b.NodeRole.Name, "AssumeRolePolicyDocument": b.NodeRole.Trust,
 			"ManagedPolicyArns": b.NodeRole.ManagedPolicies,
 		}},
-		"InterruptionQueue": {"AWS::SQS::Queue", map[string]any{
+		"NodeAccessEntry": {Type: "AWS::EKS::AccessEntry", Condition: "HasNodeAccessEntry", Properties: map[string]any{
+			"ClusterName": s.Cluster, "PrincipalArn": map[string]any{"Fn::GetAtt": []string{"NodeRole", "Arn"}},
+			"Type": "EC2_LINUX",
+		}},
+		"InterruptionQueue": {Type: "AWS::SQS::Queue", Properties: map[string]any{
 			"QueueName": b.InterruptionQueue.Name, "MessageRetentionPeriod": retention, "SqsManagedSseEnabled": true,
 		}},
-		"InterruptionQueuePolicy": {"AWS::SQS::QueuePolicy", map[string]any{
+		"InterruptionQueuePolicy": {Type: "AWS::SQS::QueuePolicy", Properties: map[string]any{
 			"Queues": []map[string]any{{"Ref": "InterruptionQueue"}}, "PolicyDocument": b.InterruptionQueue.Policy,
 		}},
 	}
 	for _, r := range b.InterruptionQueue.Rules {
-		resources[r.Name+"Rule"] = resource{"AWS::Events::Rule", map[string]any{
+		resources[r.Name+"Rule"] = resource{Type: "AWS::Events::Rule", Properties: map[string]any{
 			"EventPattern": r.Pattern, "Targets": []map[string]any{{"Id": "InterruptionQueue", "Arn": queueARN}},
 		}}
 	}
 	if s.OIDCIssuer == "" {
-		resources["PodIdentityAssociation"] = resource{"AWS::EKS::PodIdentityAssociation", map[string]any{
+		resources["PodIdentityAssociation"] = resource{Type: "AWS::EKS::PodIdentityAssociation", Properties: map[string]any{
 			"ClusterName": s.Cluster, "Namespace": s.Namespace, "ServiceAccount": s.ServiceAccount, "RoleArn": roleARN,
 		}}
 	}
 	return JSON(map[string]any{
 		"AWSTemplateFormatVersion": "2010-09-09",
 		"Description":              "What the controller of Nodeless needs for cluster " + s.Cluster,
-		"Resources":                resources,
-		"Outputs":                  map[string]any{"ControllerRoleArn": map[string]any{"Value": roleARN}},
+		"Parameters": map[string]any{"CreateNodeAccessEntry": map[string]any{
+			"Type": "String", "AllowedValues": []string{"true", "false"}, "Default": "true", "Description": withoutEntry,
+		}},
+		"Conditions": map[string]any{"HasNodeAccessEntry": map[string]any{
+			"Fn::Equals": []any{map[string]any{"Ref": "CreateNodeAccessEntry"}, "true"},
+		}},
+		"Resources": resources,
+		"Outputs":   map[string]any{"ControllerRoleArn": map[string]any{"Value": roleARN}},
 	})
 }
 
 // Terraform returns the bundle as a configuration in HCL for the provider hashicorp/aws.
 func (s Scope) Terraform() ([]byte, error) {
 	w := &configuration{}
+	fmt.Fprintf(&w.text, "variable \"node_access_entry\" {\n  type        = bool\n  default     = true\n"+
+		"  description = %q\n}\n\n", withoutEntry)
 	s.resources(w)
 	w.text.WriteString("output \"controller_role_arn\" {\n  value = aws_iam_role.controller.arn\n}\n")
 	return w.text.Bytes(), w.err
@@ -119,6 +137,8 @@ func (s Scope) resources(w *configuration) {
 		name := arn[strings.LastIndex(arn, "/")+1:]
 		w.block("aws_iam_role_policy_attachment", name, "role", reference("aws_iam_role.node.name"), "policy_arn", arn)
 	}
+	w.block("aws_eks_access_entry", "nodes", "count", reference("var.node_access_entry ? 1 : 0"),
+		"cluster_name", s.Cluster, "principal_arn", reference("aws_iam_role.node.arn"), "type", "EC2_LINUX")
 	w.block("aws_sqs_queue", "interruption", "name", b.InterruptionQueue.Name, "message_retention_seconds", retention,
 		"sqs_managed_sse_enabled", true)
 	w.block("aws_sqs_queue_policy", "interruption", "queue_url", reference("aws_sqs_queue.interruption.url"),

@@ -3,6 +3,7 @@ package iampolicy
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,24 @@ func TestWhatChangesAnythingIsTiedToTheCluster(t *testing.T) {
 	}
 }
 
+// Subnets, and security groups, may be another account's that shares them (VPC user guide, "Share your VPC subnets with
+// other accounts" and "Share security groups with AWS Organizations").
+func TestLaunchesMayUseWhatOtherAccountsShare(t *testing.T) {
+	shared := map[string]bool{}
+	for _, s := range prod(t, func(*Scope) {}).Controller().Statement {
+		for _, r := range s.Resource {
+			if s.Sid == "LaunchWithWhatIsThere" && strings.HasPrefix(r, "arn:aws:ec2:us-west-2:*:") {
+				shared[strings.TrimPrefix(r, "arn:aws:ec2:us-west-2:*:")] = true
+			}
+		}
+	}
+	for _, want := range []string{"subnet/*", "security-group/*", "capacity-reservation/*", "placement-group/*"} {
+		if !shared[want] {
+			t.Errorf("%s of other accounts may not be used", want)
+		}
+	}
+}
+
 // IAM allows 10,240 characters of inline policies for a role, without white space (IAM user guide, "IAM and STS
 // quotas").
 func TestThePolicyFitsIntoARole(t *testing.T) {
@@ -83,7 +102,11 @@ func TestPartitions(t *testing.T) {
 	if got := china.NodeTrust().Statement[0].Principal["Service"]; got != "ec2.amazonaws.com.cn" {
 		t.Errorf("nodes in China are trusted as %s", got)
 	}
-	for region, want := range map[string]string{"us-gov-west-1": "arn:aws-us-gov:", "eu-central-1": "arn:aws:"} {
+	for region, want := range map[string]string{
+		"us-gov-west-1": "arn:aws-us-gov:", "eu-central-1": "arn:aws:", "eusc-de-east-1": "arn:aws-eusc:",
+		"us-iso-east-1": "arn:aws-iso:", "us-isob-east-1": "arn:aws-iso-b:", "us-isof-south-1": "arn:aws-iso-f:",
+		"eu-isoe-west-1": "arn:aws-iso-e:",
+	} {
 		s := prod(t, func(s *Scope) { s.Region = region })
 		if got := s.NodePolicies()[0]; !strings.HasPrefix(got, want) {
 			t.Errorf("%s: %s", region, got)
@@ -158,6 +181,72 @@ func TestCloudFormationHasTheSameDocuments(t *testing.T) {
 	}
 	if at["PodIdentityAssociation"].Type == "" {
 		t.Error("the service account has no Pod Identity association")
+	}
+}
+
+// Without an access entry, nodes cannot join a cluster whose authentication mode is API; in the mode CONFIG_MAP, EKS
+// refuses one.
+func TestCloudFormationLetsNodesJoin(t *testing.T) {
+	text, err := prod(t, func(*Scope) {}).CloudFormation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var template struct {
+		Parameters map[string]struct {
+			Default       string
+			AllowedValues []string
+		}
+		Conditions map[string]any
+		Resources  map[string]struct {
+			Type, Condition string
+			Properties      any
+		}
+	}
+	if err := json.Unmarshal(text, &template); err != nil {
+		t.Fatal(err)
+	}
+	entry, parameter := template.Resources["NodeAccessEntry"], template.Parameters["CreateNodeAccessEntry"]
+	if want := parsed(t, `{"ClusterName": "prod", "PrincipalArn": {"Fn::GetAtt": ["NodeRole", "Arn"]},
+		"Type": "EC2_LINUX"}`); entry.Type != "AWS::EKS::AccessEntry" || !reflect.DeepEqual(entry.Properties, want) {
+		t.Errorf("the entry is %+v", entry)
+	}
+	if want := parsed(t, `{"Fn::Equals": [{"Ref": "CreateNodeAccessEntry"}, "true"]}`); !reflect.DeepEqual(
+		template.Conditions[entry.Condition], want) || parameter.Default != "true" ||
+		!slices.Contains(parameter.AllowedValues, "false") {
+		t.Errorf("condition %s of %v, parameter %+v", entry.Condition, template.Conditions, parameter)
+	}
+}
+
+func TestTerraformLetsNodesJoin(t *testing.T) {
+	text, err := prod(t, func(*Scope) {}).Terraform()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, problems := hclparse.NewParser().ParseHCL(text, "nodeless.tf")
+	if problems.HasErrors() {
+		t.Fatal(problems)
+	}
+	for _, wanted := range []bool{true, false} {
+		ctx := &hcl.EvalContext{Variables: map[string]cty.Value{"var": cty.ObjectVal(map[string]cty.Value{
+			"node_access_entry": cty.BoolVal(wanted),
+		})}}
+		entries, variable := int64(-1), false
+		for _, b := range file.Body.(*hclsyntax.Body).Blocks {
+			switch strings.Join(b.Labels, ".") {
+			case "aws_eks_access_entry.nodes":
+				count, problems := b.Body.Attributes["count"].Expr.Value(ctx)
+				if problems.HasErrors() {
+					t.Fatal(problems)
+				}
+				entries, _ = count.AsBigFloat().Int64()
+			case "node_access_entry":
+				value, _ := b.Body.Attributes["default"].Expr.Value(nil)
+				variable = value.True()
+			}
+		}
+		if (entries == 1) != wanted || !variable {
+			t.Errorf("%d entries, want one: %v; the variable has a default: %v", entries, wanted, variable)
+		}
 	}
 }
 

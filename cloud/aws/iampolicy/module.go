@@ -15,10 +15,7 @@ func Module() ([]byte, error) {
 	s.resources(w)
 	w.block("aws_iam_role_policy", "node_groups", "count", reference("var.node_groups ? 1 : 0"),
 		"name", "node-groups", "role", reference("aws_iam_role.controller.id"), "policy", document(s.nodeGroups()...))
-	w.block("aws_eks_access_entry", "nodes", "count", reference("var.node_access_entry ? 1 : 0"),
-		"cluster_name", s.Cluster, "principal_arn", reference("aws_iam_role.node.arn"), "type", "EC2_LINUX")
-	// EC2's name as a principal ends with the partition's domain.
-	pairs := []string{`"ec2.amazonaws.com"`, `"ec2.${data.aws_partition.current.dns_suffix}"`}
+	pairs := []string{`"ec2.amazonaws.com"`, "local.ec2_service"} // see Scope.service
 	for placeholder, expression := range map[string]string{
 		s.Cluster: "var.cluster_name", s.Region: "data.aws_region.current.region",
 		s.Account: "data.aws_caller_identity.current.account_id", s.Partition: "data.aws_partition.current.partition",

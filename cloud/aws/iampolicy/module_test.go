@@ -49,9 +49,11 @@ func TestTheModuleIsGenerated(t *testing.T) {
 
 // With the variables of a cluster, the module's documents equal those of "nodeless iam".
 func TestTheModuleHasTheSameDocuments(t *testing.T) {
-	for _, region := range []string{"us-west-2", "cn-north-1"} {
+	for _, region := range []string{"us-west-2", "cn-north-1", "eusc-de-east-1"} {
 		s := prod(t, func(s *Scope) { s.Region, s.NodeGroups = region, false })
-		suffix := map[string]string{"us-west-2": "amazonaws.com", "cn-north-1": "amazonaws.com.cn"}[region]
+		suffix := map[string]string{
+			"us-west-2": "amazonaws.com", "cn-north-1": "amazonaws.com.cn", "eusc-de-east-1": "amazonaws.eu",
+		}[region]
 		object := func(pairs ...string) cty.Value {
 			out := map[string]cty.Value{}
 			for i := 0; i < len(pairs); i += 2 {

@@ -26,7 +26,7 @@ type Scope struct {
 
 var (
 	clusterName = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9_-]{0,99}$`) // EKS API reference, CreateCluster
-	regionName  = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]$`)
+	regionName  = regexp.MustCompile(`^[a-z]{2,4}(-[a-z]+)+-[0-9]$`)
 	accountID   = regexp.MustCompile(`^[0-9]{12}$`)
 	queueName   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`) // SQS API reference, CreateQueue
 	roleName    = regexp.MustCompile(`^[A-Za-z0-9_+=,.@-]{1,64}$`)
@@ -76,13 +76,19 @@ func (s Scope) Complete() (Scope, error) {
 	return s, nil
 }
 
-// partitionOf returns the partition of a region (AWS general reference, "Amazon Resource Names").
+// partitions are the AWS partitions besides aws, by the prefix of their regions
+// (github.com/aws/aws-sdk-go-v2/internal/endpoints/awsrulesfn/partitions.json).
+var partitions = map[string]string{
+	"cn-": "aws-cn", "us-gov-": "aws-us-gov", "eusc-": "aws-eusc",
+	"us-iso-": "aws-iso", "us-isob-": "aws-iso-b", "eu-isoe-": "aws-iso-e", "us-isof-": "aws-iso-f",
+}
+
+// partitionOf returns the partition of a region.
 func partitionOf(region string) string {
-	switch {
-	case strings.HasPrefix(region, "cn-"):
-		return "aws-cn"
-	case strings.HasPrefix(region, "us-gov-"):
-		return "aws-us-gov"
+	for prefix, partition := range partitions {
+		if strings.HasPrefix(region, prefix) {
+			return partition
+		}
 	}
 	return "aws"
 }
@@ -105,7 +111,8 @@ func (s Scope) role(name string) string {
 	return "arn:" + s.Partition + ":iam::" + s.Account + ":role/" + name
 }
 
-// service returns the name of an AWS service as a principal. EC2 has a name of its own in China.
+// service returns the name of an AWS service as a principal, which is the same in all partitions; only China has a name
+// of its own for EC2 (github.com/aws/aws-cdk, pull request 22589).
 func (s Scope) service(name string) string {
 	if name == "ec2" && s.Partition == "aws-cn" {
 		return "ec2.amazonaws.com.cn"

@@ -153,6 +153,10 @@ func (p office) classSteps(t testing.TB, provider *aws.Provider, class *ec2v1.EC
 			class.Spec.AMISelectorTerms = []ec2v1.AMISelectorTerm{{Alias: "al2023@latest"}}
 			return resolve()
 		}},
+		{"pods get prefixes", func() error {
+			provider.DelegatePrefixes(true)
+			return resolve()
+		}},
 		{"the profile loses its role, and gets it back", func() error {
 			err := p.region.RemoveRoleFromInstanceProfile(class.Status.InstanceProfile, "nodeless-node")
 			if err == nil {

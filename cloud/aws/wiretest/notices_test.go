@@ -25,9 +25,10 @@ func (p *place) hearing(t *testing.T) *aws.Provider {
 			Region: "us-west-2", BaseEndpoint: &p.url,
 			Credentials: credentials.NewStaticCredentialsProvider("any", "any", ""),
 		},
-		ClusterName: "demo", ClusterEndpoint: "https://cluster", KubernetesVersion: "1.36", InterruptionQueue: "demo",
-		Clock:   p.clock,
-		Classes: func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
+		ClusterName: "demo", ClusterEndpoint: "https://cluster", ServiceCIDR: "10.100.0.0/16", KubernetesVersion: "1.36",
+		InterruptionQueue: "demo",
+		Clock:             p.clock,
+		Classes:           func(ref cloud.ClassRef) *ec2v1.EC2NodeClass { return p.classes[ref.Name] },
 	})
 	if err != nil {
 		t.Fatal(err)

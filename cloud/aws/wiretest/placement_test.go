@@ -77,6 +77,41 @@ func TestInstancesGoToPartitions(t *testing.T) {
 	}
 }
 
+// A claim that does not allow default tenancy gets a dedicated instance, whose labels say so in EC2's lists too.
+func TestAClaimMayRequireADedicatedInstance(t *testing.T) {
+	p := newPlace(t)
+	provider := p.onVirtualTime(t)
+	launched := map[string]string{}
+	for claim, tenancies := range map[string][]string{
+		"dedicated": {"dedicated"}, "default": {"default"}, "any": nil, "either": {"dedicated", "default"},
+	} {
+		req, want := partitioned(claim), "default"
+		if tenancies != nil {
+			req.Requirements = req.Requirements.And(model.Requirements{
+				model.OneOf(ec2v1.LabelInstanceTenancy, tenancies...),
+			})
+		}
+		if claim == "dedicated" {
+			want = claim
+		}
+		m := launch(t, provider, req)
+		i, _ := p.region.Instance(m.ID)
+		if m.Labels[ec2v1.LabelInstanceTenancy] != want || i.Dedicated != (want == "dedicated") {
+			t.Errorf("claim %s: labels %v; dedicated: %v", claim, m.Labels, i.Dedicated)
+		}
+		launched[m.ID] = want
+	}
+	listed, err := p.connect(t).List(t.Context())
+	if err != nil || len(listed) != len(launched) {
+		t.Fatalf("%d instances, %v", len(listed), err)
+	}
+	for _, m := range listed {
+		if has := m.Labels[ec2v1.LabelInstanceTenancy] == "dedicated"; has != (launched[m.ID] == "dedicated") {
+			t.Errorf("instance %s is listed with %v", m.ID, m.Labels)
+		}
+	}
+}
+
 // A spread group has no capacity for an eighth instance in a zone, whatever its type; that affects its class only.
 func TestASpreadGroupIsFullForItsClassAlone(t *testing.T) {
 	p := newPlace(t)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"time"
 
@@ -175,23 +176,12 @@ type follower struct {
 func (o *decisionsOptions) follow(ctx context.Context, f follower, known []record.Record, of *answers.Subject) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	seen := map[string]int{} // number of reported outcomes plus one, by decision
-	for i := range known {
-		seen[known[i].ID] = len(known[i].Outcomes) + 1
-	}
+	l := newFollowedLog(known)
 	unbounded := decisionsOptions{output: o.output}
 	var failed error
 	report := func(more []record.Entry) {
-		known = record.Fold(append(record.Entries(known), more...))
-		var news []record.Record
-		for i := range known {
-			if told := len(known[i].Outcomes) + 1; seen[known[i].ID] != told {
-				seen[known[i].ID] = told
-				news = append(news, known[i])
-			}
-		}
 		now := f.clock.Now()
-		if news = unbounded.chosen(news, of, now); len(news) > 0 && failed == nil {
+		if news := unbounded.chosen(l.add(more), of, now); len(news) > 0 && failed == nil {
 			if failed = o.printMore(f.out, news, now); failed != nil {
 				stop()
 			}
@@ -199,7 +189,11 @@ func (o *decisionsOptions) follow(ctx context.Context, f follower, known []recor
 	}
 	told := false
 	for ctx.Err() == nil {
+		began := f.clock.Now()
 		err := f.log.Follow(ctx, report)
+		if err == nil && f.clock.Now().Sub(began) > shownWithin {
+			l.forget()
+		}
 		if errors.Is(err, store.ErrNotKept) || errors.Is(err, store.ErrNotAllowed) || apierrors.IsUnauthorized(err) {
 			return err
 		}
@@ -210,6 +204,58 @@ func (o *decisionsOptions) follow(ctx context.Context, f follower, known []recor
 		_ = clock.Sleep(ctx, f.clock, watchPause) // the loop ends with ctx
 	}
 	return failed
+}
+
+// shownWithin is how long a watch may take to show all that the log holds. One that ended earlier may have shown less.
+const shownWithin = time.Minute
+
+// followedLog is the part of a log that is kept while it is followed.
+type followedLog struct {
+	known map[string]record.Record // by decision
+	held  map[string]bool          // decisions that the current watch has shown
+	told  map[string]int           // number of reported outcomes plus one, by decision
+}
+
+func newFollowedLog(known []record.Record) *followedLog {
+	l := &followedLog{map[string]record.Record{}, map[string]bool{}, map[string]int{}}
+	for _, r := range known {
+		l.known[r.ID], l.told[r.ID] = r, len(r.Outcomes)+1
+	}
+	return l
+}
+
+// add adds entries, and returns the records that have changed. It joins only the decisions that the entries are about.
+func (l *followedLog) add(more []record.Entry) (news []record.Record) {
+	var before []record.Record
+	asked := map[string]bool{}
+	for _, e := range more {
+		var id string
+		switch {
+		case e.Decision != nil:
+			id = e.Decision.ID
+			l.held[id] = true
+		case e.Outcome != nil:
+			id = e.Outcome.Of
+		}
+		if r, ok := l.known[id]; ok && !asked[id] {
+			before = append(before, r)
+		}
+		asked[id] = true
+	}
+	for _, r := range record.Fold(append(record.Entries(before), more...)) {
+		l.known[r.ID] = r
+		if told := len(r.Outcomes) + 1; told > l.told[r.ID] {
+			l.told[r.ID] = told
+			news = append(news, r)
+		}
+	}
+	return news
+}
+
+// forget forgets the decisions that the log has dropped: the watch that has ended showed all that the log holds.
+func (l *followedLog) forget() {
+	maps.DeleteFunc(l.known, func(id string, _ record.Record) bool { return !l.held[id] })
+	clear(l.held)
 }
 
 // printMore prints what follows something printed before.

@@ -21,9 +21,9 @@ import (
 )
 
 // prompt is a clock on which all waiting is over at once.
-type prompt struct{ clock.Real }
+type prompt struct{ clock.Clock }
 
-func (p prompt) AfterFunc(_ time.Duration, f func()) clock.Timer { return p.Real.AfterFunc(0, f) }
+func (prompt) AfterFunc(_ time.Duration, f func()) clock.Timer { return clock.Real{}.AfterFunc(0, f) }
 
 // watches is a log whose watches end one after the other.
 type watches []func(news func([]record.Entry)) error
@@ -60,12 +60,40 @@ func TestDecisionsAreFollowedBeyondTheEndOfAWatch(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	o := decisionsOptions{output: "name"}
-	err := o.follow(ctx, follower{&log, prompt{}, &out, &errs}, record.Fold(launches("a")), nil)
+	err := o.follow(ctx, follower{&log, prompt{clock.Real{}}, &out, &errs}, record.Fold(launches("a")), nil)
 	if want := "decision/b\ndecision/c\ndecision/d\n"; err != nil || out.String() != want {
 		t.Errorf("%v, printed %q, want %q", err, out.String(), want)
 	}
 	if want := "nodeless: decisions: the watch failed and is tried again: connection refused\n"; errs.String() != want {
 		t.Errorf("reported %q, want %q", errs.String(), want)
+	}
+}
+
+// What the log has dropped is forgotten: nothing more is printed about it.
+func TestFollowingForgetsWhatTheLogHasDropped(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	late := func(of string) record.Entry {
+		return record.Entry{Outcome: &record.Outcome{Of: of, Kind: record.Ready, Claim: "c", Time: time.Now()}}
+	}
+	now := clock.NewVirtual(time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC))
+	log := watches{
+		func(news func([]record.Entry)) error { news(launches("a", "b")); now.Advance(time.Hour); return nil },
+		func(news func([]record.Entry)) error { return nil }, // it ended before it had shown anything
+		func(news func([]record.Entry)) error { news(launches("b")); now.Advance(time.Hour); return nil },
+		func(news func([]record.Entry)) error {
+			news(launches("b"))
+			news([]record.Entry{late("a"), late("b")})
+			interrupt()
+			return nil
+		},
+	}
+	var out bytes.Buffer
+	o := decisionsOptions{output: "name"}
+	if err := o.follow(ctx, follower{&log, prompt{now}, &out, &out}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want := "decision/a\ndecision/b\ndecision/b\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }
 
@@ -75,11 +103,11 @@ func TestFollowingDecisionsEndsWithoutALogOrAReader(t *testing.T) {
 	log := watches{func(func([]record.Entry)) error { return gone }}
 	var out bytes.Buffer
 	o := decisionsOptions{output: "yaml"}
-	if err := o.follow(t.Context(), follower{&log, prompt{}, &out, &out}, nil, nil); !errors.Is(err, gone) {
+	if err := o.follow(t.Context(), follower{&log, prompt{clock.Real{}}, &out, &out}, nil, nil); !errors.Is(err, gone) {
 		t.Errorf("without a log: %v", err)
 	}
 	log = watches{func(news func([]record.Entry)) error { news(launches("a")); return nil }}
-	if err := o.follow(t.Context(), follower{&log, prompt{}, closed{}, &out}, nil, nil); !errors.Is(err, errClosed) {
+	if err := o.follow(t.Context(), follower{&log, prompt{clock.Real{}}, closed{}, &out}, nil, nil); !errors.Is(err, errClosed) {
 		t.Errorf("without a reader: %v", err)
 	}
 }
@@ -96,7 +124,7 @@ func TestFollowedDecisionsAreYAMLDocuments(t *testing.T) {
 	if err := o.print(&out, record.Fold(launches("a")), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.follow(ctx, follower{&log, prompt{}, &out, &out}, record.Fold(launches("a")), nil); err != nil {
+	if err := o.follow(ctx, follower{&log, prompt{clock.Real{}}, &out, &out}, record.Fold(launches("a")), nil); err != nil {
 		t.Fatal(err)
 	}
 	text := out.String()

@@ -56,11 +56,11 @@ func WritePlan(w io.Writer, o *whatif.Outcome, wide bool) error {
 		fmt.Fprintf(&b, ", %d of DaemonSets Pending", n)
 	}
 	b.WriteString("\n")
-	fmt.Fprintf(&b, "Costs  $%.2f a month now, $%.2f then%s\n", o.Before.DollarsPerMonth, o.After.DollarsPerMonth,
-		change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
+	fmt.Fprintf(&b, "Costs  %s a month now, %s then%s\n", reason.Money(o.Before.DollarsPerMonth, 2),
+		reason.Money(o.After.DollarsPerMonth, 2), change(o.After.DollarsPerMonth-o.Before.DollarsPerMonth))
 	if o.Unchanged != o.Before {
-		fmt.Fprintf(&b, "       without the change: %d nodes and $%.2f a month\n", o.Unchanged.Nodes,
-			o.Unchanged.DollarsPerMonth)
+		fmt.Fprintf(&b, "       without the change: %d nodes and %s a month\n", o.Unchanged.Nodes,
+			reason.Money(o.Unchanged.DollarsPerMonth, 2))
 	}
 	if !o.Settled {
 		b.WriteString("       more happens later: look further with --horizon\n")
@@ -150,9 +150,9 @@ func about(seconds float64) string {
 func change(dollars float64) string {
 	switch {
 	case dollars > 0.005:
-		return fmt.Sprintf(", $%.2f more", dollars)
+		return ", " + reason.Money(dollars, 2) + " more"
 	case dollars < -0.005:
-		return fmt.Sprintf(", $%.2f less", -dollars)
+		return ", " + reason.Money(-dollars, 2) + " less"
 	}
 	return ""
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/nodeless/nodeless/internal/kit/httpguard"
 	"github.com/nodeless/nodeless/microvm/network/clusterdns"
 	"github.com/nodeless/nodeless/microvm/network/services"
 	"github.com/nodeless/nodeless/microvm/network/watch"
@@ -118,17 +119,15 @@ func (o *dnsOptions) serve(ctx context.Context, w *watch.Watch, at netip.AddrPor
 
 // tellReady serves /ready.
 func (o *dnsOptions) tellReady(ctx context.Context, ready <-chan struct{}) error {
-	server := &http.Server{
-		Addr: o.ready, ReadHeaderTimeout: 5 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case <-ready:
-				_, _ = fmt.Fprintln(w, "ok")
-			default:
-				http.Error(w, "the Services are not known yet", http.StatusServiceUnavailable)
-			}
-		}),
-	}
+	server := httpguard.NewServer(5*time.Second, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		select {
+		case <-ready:
+			_, _ = fmt.Fprintln(w, "ok")
+		default:
+			http.Error(w, "the Services are not known yet", http.StatusServiceUnavailable)
+		}
+	}))
+	server.Addr = o.ready
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {

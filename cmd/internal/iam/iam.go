@@ -24,6 +24,19 @@ var parts = map[string]func(iampolicy.Scope) any{
 
 func partNames() []string { return slices.Sorted(maps.Keys(parts)) }
 
+const long = `Prints the role of the controller with its policy, the role of nodes, and the
+interruption queue with the EventBridge rules that feed it. The policy is tied
+to the region and the account, and to what is tagged as the cluster's; it has
+what the controller calls and nothing more.
+
+With -o cloudformation and -o terraform nodes also get the access entry with
+which they join the cluster. A cluster with the authentication mode CONFIG_MAP
+refuses it: set the parameter CreateNodeAccessEntry or the variable
+node_access_entry to false, and map the role of nodes in aws-auth. Set it to
+false, too, if you have made the entry yourself: EKS refuses a second one.
+
+With the name of a part it prints that document alone, as JSON.`
+
 // New returns the command iam.
 func New() *cobra.Command {
 	var s iampolicy.Scope
@@ -31,12 +44,7 @@ func New() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "iam [" + strings.Join(partNames(), "|") + "]",
 		Short: "Print the IAM policy and roles that the controller needs in AWS",
-		Long: `Prints the role of the controller with its policy, the role of nodes, and the
-interruption queue with the EventBridge rules that feed it. The policy is tied
-to the region and the account, and to what is tagged as the cluster's; it has
-what the controller calls and nothing more.
-
-With the name of a part it prints that document alone, as JSON.`,
+		Long:  long,
 		Example: `  nodeless iam --cluster-name prod --region us-west-2 --account 123456789012 \
     -o cloudformation > nodeless.json
   aws cloudformation deploy --stack-name nodeless --template-file nodeless.json \

@@ -36,6 +36,7 @@ type bill struct {
 	Today   nodes      `json:"today"`
 	Then    []forecast `json:"then,omitempty"`
 	Prices  string     `json:"prices,omitempty"`
+	Needs   string     `json:"needs,omitempty"`   // what the controller needs for it
 	Unknown string     `json:"unknown,omitempty"` // why there is no comparison
 }
 
@@ -160,7 +161,9 @@ func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r
 		changes = append(changes, whatif.Change{Delete: "node/" + n.Name})
 	}
 	on := gates.Default()
-	on.StaticCapacity = true // for the base and the size of groups
+	if on.StaticCapacity = slices.ContainsFunc(r.Objects, isStatic); on.StaticCapacity {
+		b.Needs = "NodePools with spec.replicas launch nodes only with the controller's --feature-gates StaticCapacity=true"
+	}
 	out, err := whatif.Run(ctx, whatif.Input{
 		Cluster: c, Changes: changes, Policy: model.Defaults(), Gates: on, Horizon: time.Hour,
 	})
@@ -188,6 +191,12 @@ func (b *bill) forecast(ctx context.Context, c *capture.Cluster, pools string, r
 	}
 	b.Then = append(b.Then, f)
 	return ""
+}
+
+// isStatic reports whether an object is a NodePool with a fixed number of nodes.
+func isStatic(o *migrate.Object) bool {
+	spec, _ := o.Value["spec"].(map[string]any)
+	return o.Value["kind"] == "NodePool" && spec["replicas"] != nil
 }
 
 // changesOf returns the objects that a forecast supports.
@@ -231,6 +240,9 @@ func (b *bill) text() string {
 	if b.Prices != "" {
 		fmt.Fprintf(&out, "  (instances alone, by %s)\n", b.Prices)
 	}
+	if b.Needs != "" {
+		fmt.Fprintf(&out, "  (%s)\n", b.Needs)
+	}
 	return printable.Lines(out.String())
 }
 
@@ -245,5 +257,5 @@ func (n *nodes) text() string {
 	if parts == nil {
 		return "no nodes: other nodes have room for the pods"
 	}
-	return fmt.Sprintf("%s: $%.2f a month", strings.Join(parts, ", "), n.DollarsPerMonth)
+	return fmt.Sprintf("%s: %s a month", strings.Join(parts, ", "), reason.Money(n.DollarsPerMonth, 2))
 }

@@ -13,10 +13,20 @@ const group = `{"nodegroup": {"nodegroupName": "web", "nodegroupArn": "arn:aws:e
   "clusterName": "demo", "subnets": ["subnet-1"], "amiType": "AL2023_x86_64_STANDARD", "nodeRole": "arn:aws:iam::111122223333:role/nodes",
   "scalingConfig": {"minSize": 0, "maxSize": 9, "desiredSize": 3}, "instanceTypes": ["m5.large"]}}`
 
-// of returns a cluster with nodes of the group, each with a pod that requests half of it, and one pod that fits no
-// pool.
+// of returns the cluster of dump.
 func of(t *testing.T, nodes int, capacity string) *capture.Cluster {
 	t.Helper()
+	in := strings.NewReader(dump(nodes, capacity))
+	c, err := capture.Load(t.Context(), in, "cluster.yaml", capture.Options{Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// dump describes a cluster with nodes of the group, each with a pod that requests half of it, and one pod that fits no
+// pool.
+func dump(nodes int, capacity string) string {
 	var b strings.Builder
 	for i := range nodes {
 		fmt.Fprintf(&b, `---
@@ -44,11 +54,7 @@ metadata: {name: pinned, namespace: shop, uid: pinned, ownerReferences: [{apiVer
 spec: {nodeName: n0, nodeSelector: {tier: old}, containers: [{name: c, image: i}]}
 status: {phase: Running}
 `)
-	c, err := capture.Load(t.Context(), strings.NewReader(b.String()), "cluster.yaml", capture.Options{Keep: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return b.String()
 }
 
 func TestTheBillOfTheSamePods(t *testing.T) {
@@ -63,6 +69,9 @@ func TestTheBillOfTheSamePods(t *testing.T) {
 		"fewer nodes do": {4, "ON_DEMAND", migrate.Options{}, []string{
 			"today         4 × m5.large on-demand: $280.32 a month\n", "as written    2 × m5.large on-demand: $140.16 a month\n",
 			"with --widen  ", "no node       pod shop/pinned: ", "(instances alone, by list prices, spot averaged, of ",
+		}, "StaticCapacity"},
+		"its size is kept": {4, "ON_DEMAND", migrate.Options{Static: true}, []string{
+			"as written    3 × m5.large on-demand", "--feature-gates StaticCapacity=true)",
 		}, "not known"},
 		"widened already": {2, "ON_DEMAND", migrate.Options{Widen: true}, []string{
 			"today         2 × m5.large on-demand: $140.16", "as written    ",

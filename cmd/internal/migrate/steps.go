@@ -17,6 +17,8 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/program"
 	"github.com/nodeless/nodeless/cmd/internal/target"
+	"github.com/nodeless/nodeless/controller"
+	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/migrate/transition"
 )
 
@@ -24,6 +26,8 @@ import (
 type steps struct {
 	cluster             target.Flags
 	clusterName, region string
+	keep                []string
+	lease               string
 	force, remove       bool
 	output              string
 }
@@ -49,10 +53,17 @@ with one that was interrupted; "nodeless migrate status" says which. A step ends
 when what it says is true. NodePools must be there first, as "nodeless migrate
 --from-aws --apply" makes them.
 
-Pods without a controller, and pods whose annotations forbid an eviction
-(karpenter.sh/do-not-disrupt, safe-to-evict "false"), stop the drain before it
-begins; --force evicts them too. The deletion of the groups must be asked for
-with --remove.`
+The drain stops before it begins if pods have no controller, if annotations forbid
+their eviction (karpenter.sh/do-not-disrupt, safe-to-evict "false"), if they would
+get no node (by a forecast, as of "nodeless plan"), or if the controller does not
+run; with --force it goes on. Groups named with --keep stay as they are, but grow
+no more, since Cluster Autoscaler ends; a NodeGroup would size them. One of them
+must have room for the controller, unless it runs on Fargate.
+
+The deletion of the groups must be asked for with --remove. It stops if groups have
+what "nodeless migrate back" would not create again, such as scaling policies; with
+--force it goes on. Their roles keep their access to the cluster, since the nodes of
+NodePools may have them.`
 
 const backLong = `Takes the migration back, from whichever step: the groups get their sizes again
 (deleted ones are created again), and their nodes take pods. NodePools that had
@@ -80,11 +91,15 @@ func nextCommand() *cobra.Command {
 	var o steps
 	c := &cobra.Command{
 		Use: "next", Short: "Take the next step from node groups to NodePools", Long: nextLong, Args: cobra.NoArgs,
-		Example: "  nodeless migrate next\n  nodeless migrate next --remove",
+		Example: "  nodeless migrate next\n  nodeless migrate next --keep system\n  nodeless migrate next --remove",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return o.next(cmd) },
 	}
 	o.add(c)
-	c.Flags().BoolVar(&o.force, "force", false, "evict pods that nothing creates again or that must not be evicted, too")
+	c.Flags().StringSliceVar(&o.keep, "keep", nil, "node groups or Auto Scaling groups that stay as they are, by name")
+	c.Flags().StringVar(&o.lease, "leader-election-name", controller.DefaultLease,
+		`name of the controller's lease, as for "nodeless run"`)
+	c.Flags().BoolVar(&o.force, "force", false,
+		"go on although pods or settings of groups would be lost, or pods must not be evicted or would get no node")
 	c.Flags().BoolVar(&o.remove, "remove", false, "delete the groups, once they are empty")
 	return c
 }
@@ -120,7 +135,8 @@ func (o *steps) open(cmd *cobra.Command) (*transition.Transition, string, error)
 	}
 	var mu sync.Mutex
 	out, err := transition.New(transition.Config{
-		REST: t.REST, AWS: cfg, Cluster: name, Clock: t.Clock, Force: o.force,
+		REST: t.REST, AWS: cfg, Cluster: name, Clock: t.Clock, Keep: o.keep, Force: o.force,
+		Forecast: forecaster(t, cfg.Region), Lease: o.lease,
 		Say: func(format string, args ...any) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -136,7 +152,7 @@ const (
 	allowSteps  = allowStatus + ",create,update,patch,delete"
 
 	stepResources = "configmaps,nodes,pods,pods/eviction,deployments.apps,daemonsets.apps,nodepools.karpenter.sh," +
-		"nodeclaims.karpenter.sh,nodegroups.nodeless.sh"
+		"nodeclaims.karpenter.sh,ec2nodeclasses.karpenter.k8s.aws,leases.coordination.k8s.io,nodegroups.nodeless.sh"
 )
 
 // explained adds a remedy if the cluster does not answer or refuses. Errors of AWS have one already.
@@ -284,7 +300,8 @@ func (o *steps) status(cmd *cobra.Command) error {
 	if err := output.Table(w, rows...); err != nil {
 		return err
 	}
-	price := fmt.Sprintf("Price: $%.2f a month for the groups' nodes, $%.2f for the pools'", s.OnGroups, s.OnPools)
+	price := fmt.Sprintf("Price: %s a month for the groups' nodes, %s for the pools'", reason.Money(s.OnGroups, 2),
+		reason.Money(s.OnPools, 2))
 	if s.PriceNote != "" {
 		price = "Price: unknown: " + s.PriceNote
 	}

@@ -28,7 +28,8 @@ Karpenter and EC2NodeClass of its AWS provider, unchanged, and FargateProfile,
 MicroVMHost, MicroVM, NodeGroup and DecisionLog of Nodeless.
 
 A cluster with Karpenter's definitions of the same version needs only those of
-Nodeless. "nodeless up" installs all of them.
+Nodeless. "nodeless up" installs all of them. Where something else installed
+them, such as Helm, kubectl apply also needs --force-conflicts.
 
 With --auto-mode it adds NodeClass and CNINode of EKS Auto Mode, and prints a
 NodePool that keeps Auto Mode's rules. EKS clusters with Auto Mode have AWS's

@@ -10,12 +10,16 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cloud/aws"
 	"github.com/nodeless/nodeless/cmd/internal/program"
@@ -123,17 +127,25 @@ func runController(ctx context.Context, f *pflag.FlagSet, s *settings) error {
 		}
 	}
 	o.REST, o.Log, o.Provider = cfg, log, target.AWSProvider(provider)
-	if s.fargateWebhook != "" {
-		at, listener, err := admission.Listen(ctx, fmt.Sprintf(":%d", s.fargatePort), s.fargateWebhook)
-		if err != nil {
-			return err
-		}
-		o.Fargate = &controller.Fargate{At: at, Listener: listener}
+	if o.Fargate, err = s.fargate(ctx); err != nil {
+		return err
 	}
 	if s.page == "" {
 		return controller.Run(ctx, o)
 	}
 	return s.runWithPage(ctx, awsCfg, o)
+}
+
+// fargate returns the options for pods in microVMs; nil if FargateProfiles are ignored.
+func (s *settings) fargate(ctx context.Context) (*controller.Fargate, error) {
+	if s.fargateWebhook == "" {
+		return nil, nil
+	}
+	at, listener, err := admission.Listen(ctx, fmt.Sprintf(":%d", s.fargatePort), s.fargateWebhook)
+	if err != nil {
+		return nil, err
+	}
+	return &controller.Fargate{At: at, Listener: listener, Namespace: s.ownNamespace()}, nil
 }
 
 // catalogOptions returns the options of the cloud provider that decide what instances offer and cost.
@@ -172,8 +184,29 @@ func (s *settings) provider(ctx context.Context, awsCfg awssdk.Config, cfg *rest
 			o.ClusterCA = found.CA
 		}
 	}
+	if o.ServiceCIDR == "" {
+		o.ServiceCIDR = s.serviceCIDR(ctx, awsCfg, cfg)
+	}
 	o.ClusterEndpoint = cmp.Or(o.ClusterEndpoint, cfg.Host)
 	return o, nil
+}
+
+// cidrWait is how long the start waits for the range of Services. Node classes that need it say if it is not known.
+const cidrWait = 10 * time.Second
+
+// serviceCIDR returns the range of the cluster's Services as the API server has it (kubernetes.io/docs/reference,
+// "ServiceCIDR": its own has the name kubernetes), else as EKS has it; "" if neither says it.
+func (s *settings) serviceCIDR(ctx context.Context, awsCfg awssdk.Config, cfg *rest.Config) string {
+	ctx, stop := context.WithTimeout(ctx, cidrWait)
+	defer stop()
+	if kube, err := kubernetes.NewForConfig(cfg); err == nil {
+		own, err := kube.NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
+		if err == nil && len(own.Spec.CIDRs) > 0 {
+			return own.Spec.CIDRs[0]
+		}
+	}
+	found, _ := aws.FindCluster(ctx, awsCfg, s.clusterName)
+	return found.ServiceCIDR
 }
 
 // controllerOptions returns the controller options that follow from the settings.
@@ -204,7 +237,8 @@ func (s *settings) controllerOptions(f *pflag.FlagSet) (controller.Options, erro
 		HealthAddress:  listen(f, "health-probe-port", s.healthPort, s.healthAddress),
 		Profiling:      s.profiling, Unobserved: s.unobserved,
 		LeaderElection: s.leaderElect && !s.noLeaderElection, LeaderName: s.leaderName,
-		LeaderNamespace: s.leaseNamespace(), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
+		LeaderNamespace: cmp.Or(s.leaderNamespace, s.ownNamespace()), Identity: cmp.Or(os.Getenv("POD_NAME"), host),
+		Service:  client.ObjectKey{Namespace: s.ownNamespace(), Name: s.service},
 		Parallel: s.parallel(), ClassRefresh: min(s.amiRefresh, s.subnetRefresh), BatchIdle: s.batchIdle,
 		BatchMax: cmp.Or(s.batchMax, 10*s.batchIdle), IgnoreDRA: s.ignoreDRA,
 	}, nil

@@ -45,6 +45,7 @@ type settings struct {
 
 	leaderElect, noLeaderElection       bool
 	leaderName, leaderNamespace, system string
+	service                             string
 
 	fargateWebhook string
 	fargatePort    int
@@ -65,7 +66,7 @@ type settings struct {
 
 // inert are settings of Karpenter that have no effect here. Setting one to request a missing feature logs a warning.
 type inert struct {
-	service, awsGates  string
+	awsGates           string
 	noWarmup, noDryRun bool
 }
 
@@ -162,8 +163,9 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 	f.StringVar(&s.healthAddress, "health-address", "",
 		"address and port of /healthz and /readyz instead of --health-probe-port")
 	f.StringVar(&s.page, "page", "",
-		"address and port of the page that shows the cluster, such as 127.0.0.1:8082, for kubectl "+
-			"port-forward; on other than loopback addresses people log in with a bearer token (default: no page)")
+		"address and port of the page that shows the cluster: on a loopback address, such as 127.0.0.1:8082, with a token "+
+			"in a file that the log names; on others, such as 0.0.0.0:8443 in a pod, people log in with a bearer token "+
+			"(default: no page)")
 	s.pageGate.Add(f, "page-")
 	f.BoolVar(&s.profiling, "enable-profiling", false,
 		"serve /debug/pprof beside /metrics, to callers on this machine or in this pod (kubectl port-forward)")
@@ -177,6 +179,9 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 		"namespace of the lease (default: --system-namespace)")
 	f.StringVar(&s.system, "system-namespace", "",
 		"namespace of the controller (default: the pod's own, else kube-system)")
+	f.StringVar(&s.service, "karpenter-service", "",
+		"name of the controller's Service in --system-namespace: without --fargate-webhook, a webhook that refers to it "+
+			"is left from before and is deleted")
 	f.StringVar(&s.fargateWebhook, "fargate-webhook", "",
 		"URL at which the API server reaches this process, such as https://192.0.2.1:9443 or, for a Service, "+
 			"https://SERVICE.NAMESPACE.svc. FargateProfiles then take effect: the pods they select run in "+
@@ -207,7 +212,6 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 }
 
 func (i *inert) add(f *pflag.FlagSet) {
-	f.StringVar(&i.service, "karpenter-service", "", "Karpenter's; has no effect")
 	f.BoolVar(&i.noWarmup, "disable-controller-warmup", true,
 		"Karpenter's; a standby always knows the state of the cluster")
 	f.BoolVar(&i.noDryRun, "disable-dry-run", false,

@@ -137,8 +137,8 @@ func listen(f *pflag.FlagSet, flag string, port int, address string) string {
 // namespaceFile holds a pod's own namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// leaseNamespace returns the namespace of the lease.
-func (s *settings) leaseNamespace() string {
+// ownNamespace returns the controller's namespace: outside a cluster that of its lease, where it has its rights.
+func (s *settings) ownNamespace() string {
 	own, _ := os.ReadFile(namespaceFile)
-	return cmp.Or(s.leaderNamespace, s.system, strings.TrimSpace(string(own)), "kube-system")
+	return cmp.Or(s.system, strings.TrimSpace(string(own)), s.leaderNamespace, "kube-system")
 }

@@ -37,3 +37,22 @@ func TestWhereTheWebhookOfFargateProfilesIs(t *testing.T) {
 	}
 	_ = f.Close()
 }
+
+// The chart's roles let the controller keep certificates in its own namespace. The lease may be in Karpenter's.
+func TestTheWebhooksCertificatesAreInTheControllersOwnNamespace(t *testing.T) {
+	s, o, err := parsed("--fargate-webhook=https://nodeless.nodeless-system.svc", "--system-namespace=nodeless-system",
+		"--leader-election-namespace=karpenter", "--karpenter-service=nodeless")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.fargatePort = 0 // any
+	f, err := s.fargate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Listener.Close()
+	if f.Namespace != "nodeless-system" || o.LeaderNamespace != "karpenter" ||
+		o.Service.String() != "nodeless-system/nodeless" {
+		t.Errorf("certificates in %s, lease in %s, Service %s", f.Namespace, o.LeaderNamespace, o.Service)
+	}
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/nodeless/nodeless/cmd/internal/output"
 	"github.com/nodeless/nodeless/cmd/internal/policyflags"
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/engine/reason"
 	"github.com/nodeless/nodeless/lab/sim"
 	"github.com/nodeless/nodeless/lab/sim/trace"
 )
@@ -200,7 +201,7 @@ func (t *simulatedTrace) write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "%s: %d pods in %.1f hours, %.0f at a time.\n\n", t.Trace, t.Pods, t.Hours, t.Live)
 	row("", func(r *sim.Result) string { return r.Decider })
-	row("cost", func(r *sim.Result) string { return fmt.Sprintf("$%.2f", r.Cost) })
+	row("cost", func(r *sim.Result) string { return reason.Money(r.Cost, 2) })
 	if t.Bound > 0 {
 		row("above the proven minimum", func(r *sim.Result) string { return fmt.Sprintf("%.1f %%", 100*(r.Cost/t.Bound-1)) })
 	}

@@ -99,6 +99,7 @@ func (c *Flags) Find() (*Cluster, error) {
 	}
 	if s != nil {
 		t.Of, t.session, t.dir = "the cluster of \"nodeless up\"", s, dir
+		t.Options.DefaultRegion = s.Region // its classes and nodes say so, too, once there are any
 		if c.Prices == "" {
 			t.PricesOfSession(s, dir)
 		}

@@ -5,7 +5,9 @@ package up
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -100,11 +102,9 @@ stays as it is. State is kept in --data-dir and survives restarts. Ctrl-C or
   nodeless up --region us-east-1 --boot-time 45s`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if o.DataDir, err = o.Resolve(); err != nil {
+			if err := o.place(); err != nil {
 				return err
 			}
-			o.cluster = cmp.Or(o.Name, localcluster.NameIn(o.DataDir))
 			if err := o.settleRegion(cmd.Flags().Changed("region")); err != nil {
 				return err
 			}
@@ -125,6 +125,19 @@ stays as it is. State is kept in --data-dir and survives restarts. Ctrl-C or
 	_ = c.RegisterFlagCompletionFunc("region",
 		cobra.FixedCompletions(catalog.Regions(), cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// place determines the data directory and the name of the cluster.
+func (o *upOptions) place() error {
+	var err error
+	if o.DataDir, err = o.Resolve(); err != nil {
+		return err
+	}
+	if _, err := datadir.Read(o.DataDir); errors.Is(err, fs.ErrPermission) {
+		return err // before settings are read there
+	}
+	o.cluster = cmp.Or(o.Name, localcluster.NameIn(o.DataDir))
+	return nil
 }
 
 func (o *upOptions) addFlags(f *pflag.FlagSet) {

@@ -224,6 +224,9 @@ func list(text string) []string {
 // show runs the terminal program until someone leaves it, for the returned context if that is not "".
 func show(ctx context.Context, o tui.Options) (next string, err error) {
 	o.Language = language.ForLocale(os.Getenv)
+	shown, end := context.WithCancel(ctx)
+	defer end()
+	o.Done = shown.Done()
 	app := tui.New(o)
 	_, err = tea.NewProgram(app, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {

@@ -101,7 +101,8 @@ func (o *webOptions) serve(ctx context.Context, out io.Writer, asked bool) error
 	}
 	defer l.Close()
 	klog.SetLogger(logr.Discard()) // what matters is in the page's notes
-	fd, err := watcher.Start(ctx, watcher.Options{REST: t.REST, Context: t.Of, Selector: o.selector, Model: m})
+	fd, err := watcher.Start(ctx,
+		watcher.Options{REST: t.REST, Context: t.Of, Selector: o.selector, Addresses: true, Model: m})
 	if err != nil {
 		return err
 	}

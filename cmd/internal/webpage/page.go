@@ -96,7 +96,7 @@ func (p *Page) Options() (web.Options, error) {
 		o.Model = m
 		p.Fill = func(ctx context.Context) (func(context.Context) error, error) {
 			f, err := watcher.Start(ctx, watcher.Options{
-				REST: p.Cluster.REST, Context: p.Cluster.Of, Selector: p.Selector, Model: m,
+				REST: p.Cluster.REST, Context: p.Cluster.Of, Selector: p.Selector, Addresses: true, Model: m,
 			})
 			if err != nil {
 				return nil, err

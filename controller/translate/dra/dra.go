@@ -4,8 +4,9 @@
 // counts. For each node and each instance type it has the ResourceSlices that drivers publish there, or are expected
 // to publish, and asks kube-scheduler's allocator (k8s.io/dynamic-resource-allocation/structured) whether an empty
 // node can meet the claims. Counting is exact as long as a node's devices of a class are alike for every request: a
-// request takes any of them or none. Hosts on which they are not, devices that share counters, and devices that serve
-// several claims are left out; pods that need them are told so.
+// request takes any of them or none, and for the constraints of a claim: it takes any of them together. Hosts on which
+// they are not, devices that share counters, and devices that serve several claims are left out; pods that need them
+// are told so.
 package dra
 
 import (

@@ -248,3 +248,53 @@ func TestAllocated(t *testing.T) {
 		t.Errorf("takes %v, want %v", got, want)
 	}
 }
+
+// A constraint is met by any devices of a node if all have the same value; where they differ, counting would promise
+// what kube-scheduler refuses.
+func TestConstraints(t *testing.T) {
+	name := resourcev1.FullyQualifiedName("gpu.nvidia.com/board")
+	same := func(c *resourcev1.ResourceClaim, requests ...string) *resourcev1.ResourceClaim {
+		c.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{MatchAttribute: &name, Requests: requests}}
+		return c
+	}
+	distinct := claim("gpu 2")
+	distinct.Spec.Devices.Constraints = []resourcev1.DeviceConstraint{{DistinctAttribute: &name}}
+	const differ, few = "differ in gpu.nvidia.com/board on one node", "too few"
+	for _, c := range []struct {
+		name   string
+		boards string // of the node's four GPUs
+		claim  *resourcev1.ResourceClaim
+		why    string
+	}{
+		{"one board", "aaaa", same(claim("gpu 2")), ""},
+		{"two boards", "aabb", same(claim("gpu 2")), differ},
+		{"two boards, two requests", "aabb", same(claim("gpu 1", "gpu 1")), differ},
+		{"two boards, another request", "aabb", same(claim("gpu 1", "gpu 1"), "r0"), ""},
+		{"two boards, one device", "aabb", same(claim("gpu 1")), ""},
+		{"two boards, an alternative", "aabb", same(claim("other 1|gpu 2"), "r0/a1"), differ},
+		{"two boards, the other alternative", "aabb", same(claim("other 1|gpu 2"), "r0/a0"), ""},
+		{"a device without a board", "aaa-", same(claim("gpu 1")), differ},
+		{"no board has two", "abcd", same(claim("gpu 2")), few},
+		{"distinct boards", "abcd", distinct, "constraints other than matchAttribute are not supported"},
+	} {
+		list := devices.Nvidia("t4", len(c.boards), 16384)
+		for i := range list {
+			if board := c.boards[i : i+1]; board != "-" {
+				list[i].Attributes["board"] = resourcev1.DeviceAttribute{StringValue: &board}
+			}
+		}
+		s := NewSet(func(string) string { return "" })
+		s.SetClass("gpu", classOf(`device.driver == "gpu.nvidia.com"`))
+		s.SetClass("other", classOf(`device.driver == "other.example.com"`))
+		s.SetNode("n", []*resourcev1.ResourceSlice{devices.Slice("n", devices.NvidiaDriver, list)})
+		f := s.Fit([]*resourcev1.ResourceClaim{c.claim})
+		switch {
+		case c.why == "" && places(f) != "[] [] [n]":
+			t.Errorf("%s: %s, why %q", c.name, places(f), f.Why)
+		case c.why == few && (f.Why == "" || strings.Contains(f.Why, "differ")):
+			t.Errorf("%s: why %q", c.name, f.Why)
+		case c.why != "" && c.why != few && !strings.Contains(f.Why, c.why):
+			t.Errorf("%s: why %q, want %q", c.name, f.Why, c.why)
+		}
+	}
+}

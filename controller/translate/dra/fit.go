@@ -163,6 +163,9 @@ type answer struct {
 
 // ask asks the allocator whether an empty host meets the claims, and counts what they take.
 func (s *Set) ask(h *host, claims []*resourcev1.ResourceClaim) answer {
+	if why := unsupported(claims); why != "" {
+		return answer{why: why}
+	}
 	allocator, err := structured.NewAllocator(context.Background(), features, nothingAllocated(), s, h.slices, s.cel())
 	if err != nil {
 		return answer{why: err.Error()}
@@ -187,6 +190,9 @@ func (s *Set) ask(h *host, claims []*resourcev1.ResourceClaim) answer {
 			if out.why = s.unlike(h, r); out.why != "" {
 				return out
 			}
+		}
+		if out.why = s.mixed(h, c, requests, results[i].Devices.Results); out.why != "" {
+			return out
 		}
 	}
 	return out

@@ -4,6 +4,9 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
@@ -15,23 +18,25 @@ import (
 // maxPods is how many pods of a removed node are named.
 const maxPods = 256
 
-// ofNodePool reports whether a claim belongs to a NodePool. The claim of a pod's microVM does not, and no decision is
-// about it.
-func ofNodePool(claim *karpv1.NodeClaim) bool { return claim.Labels[karpv1.NodePoolLabelKey] != "" }
+// recorded reports whether decisions are about a claim: it belongs to a NodePool, as that of a pod's microVM does not,
+// and to this controller.
+func (r *Recorder) recorded(claim *karpv1.NodeClaim) bool {
+	return claim.Labels[karpv1.NodePoolLabelKey] != "" && r.o.State.Manages(claim.Spec.NodeClassRef)
+}
 
 // observe handles changes of NodeClaims.
 func (r *Recorder) observe(old, now client.Object) {
 	at := r.o.Clock.Now()
 	claim, there := now.(*karpv1.NodeClaim)
 	if now == nil || !there {
-		if gone, ok := old.(*karpv1.NodeClaim); ok && ofNodePool(gone) {
+		if gone, ok := old.(*karpv1.NodeClaim); ok && r.recorded(gone) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.add(r.tracker.Deleted(gone.Name, "", at))
 		}
 		return
 	}
-	if !ofNodePool(claim) {
+	if !r.recorded(claim) {
 		return
 	}
 	if was, ok := old.(*karpv1.NodeClaim); ok && was.UID != claim.UID { // a new claim has taken the name
@@ -78,6 +83,31 @@ func (r *Recorder) removedNode(claim *karpv1.NodeClaim) record.RemovedNode {
 			CapacityType: claim.Labels[model.LabelCapacityType],
 		},
 	}
+}
+
+// workloads returns what created the pods of a node, by UID.
+func (r *Recorder) workloads(node string) map[string]record.Workload {
+	out := map[string]record.Workload{}
+	for _, pod := range r.o.State.PodsOnNode(node) {
+		if w := WorkloadOf(pod); w != (record.Workload{}) {
+			out[string(pod.UID)] = w
+		}
+	}
+	return out
+}
+
+// WorkloadOf returns what created a pod: its controller, or the Deployment of its ReplicaSet, found by the label that
+// Deployments give to their pods. It returns the zero value for a pod without a controller.
+func WorkloadOf(pod *corev1.Pod) (none record.Workload) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return none
+	}
+	w := record.Workload{Kind: owner.Kind, Namespace: pod.Namespace, Name: owner.Name}
+	if template := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; w.Kind == "ReplicaSet" && template != "" {
+		w.Kind, w.Name = "Deployment", strings.TrimSuffix(w.Name, "-"+template)
+	}
+	return w
 }
 
 // reasons maps the words with which controller/nodeclaim deletes claims to methods and sentences.

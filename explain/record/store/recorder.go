@@ -93,7 +93,7 @@ func (r *Recorder) Decided(t record.Cycle) {
 
 // Deleting records why this process deletes a NodeClaim outside a cycle. why is a word or two, such as unhealthy.
 func (r *Recorder) Deleting(claim *karpv1.NodeClaim, why string) {
-	if r.noCRD.Load() || !ofNodePool(claim) {
+	if r.noCRD.Load() || !r.recorded(claim) {
 		return
 	}
 	method, text := deletionReason(claim, why)
@@ -157,6 +157,7 @@ func (r *Recorder) listen(ctx context.Context) {
 }
 
 func (r *Recorder) record(t record.Cycle) {
+	t.Workloads = r.workloads
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.add(r.tracker.Cycle(t, r.o.Clock.Now()))

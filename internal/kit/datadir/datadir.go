@@ -49,7 +49,7 @@ func Read(dir string) (Mark, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return m, ErrNotOurs
 	case err != nil:
-		return m, fmt.Errorf("data directory: %w", err)
+		return m, unreadable(dir, err)
 	case len(data) == 0: // early versions wrote an empty mark
 		return m, nil
 	}
@@ -66,9 +66,18 @@ func isFolder(dir string) error {
 		return fmt.Errorf("data directory %s: it is a file or lies below one; choose a folder with --data-dir", dir)
 	}
 	if err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return unreadable(dir, err)
 	}
 	return nil
+}
+
+// unreadable is the error of a folder that cannot be read.
+func unreadable(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("data directory %s: %w; run as the user that it belongs to, or choose another with --data-dir",
+			dir, err)
+	}
+	return fmt.Errorf("data directory: %w", err)
 }
 
 // Prepare makes a folder a data directory, or checks that this program and its Kubernetes ("" = none will run there)

@@ -1,5 +1,5 @@
 // Package httpguard protects this program's HTTP listeners from callers that should not be there: tokens, the
-// rejection of requests that another web site makes a browser send, and a deadline for request bodies.
+// rejection of requests that another web site makes a browser send, and deadlines for whatever a client sends.
 package httpguard
 
 import (
@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 )
 
 // tokenBytes is the number of random bytes in a token.
@@ -73,20 +72,4 @@ func Same(got, want string) bool {
 func ForeignSite(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "cross-site" || site == "same-site"
-}
-
-// ReadWithin bounds how long a request's body may take to arrive. A handler that keeps working after it has read the
-// body calls BodyRead.
-func ReadWithin(limit time.Duration, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // test recorders have no deadline
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// BodyRead removes the deadline of ReadWithin: once passed, it would end the request's context.
-func BodyRead(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }

@@ -55,6 +55,8 @@ type Mount struct {
 	SubPath  string // below Source; made if it is missing
 	Target   string // absolute, in the container
 	ReadOnly bool
+	// Recursive makes a ReadOnly mount include what is mounted below.
+	Recursive bool
 	// NoPrograms mounts read-only and keeps the container from executing files, as with a kubelet's image volumes.
 	NoPrograms bool
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -31,6 +32,9 @@ func dropPrivileges(c *wire.Container) error {
 			return err
 		}
 	}
+	if err := filterCalls(c.Seccomp); err != nil { // needs no_new_privs or the rights that are dropped next
+		return err
+	}
 	var groups []int
 	for _, g := range c.User.Groups {
 		groups = append(groups, int(g))
@@ -43,6 +47,22 @@ func dropPrivileges(c *wire.Container) error {
 	}
 	if err := unix.Setresuid(uid, uid, uid); err != nil {
 		return fmt.Errorf("set user %d: %w", uid, err)
+	}
+	return nil
+}
+
+// filterCalls filters the system calls of this thread, and of the program that it executes.
+func filterCalls(program []byte) error {
+	const instruction = unsafe.Sizeof(unix.SockFilter{})
+	if len(program) == 0 {
+		return nil
+	}
+	filter := unix.SockFprog{
+		Len: uint16(len(program) / int(instruction)), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0])),
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		uintptr(unsafe.Pointer(&filter))); errno != 0 {
+		return fmt.Errorf("filter its system calls: %w", errno)
 	}
 	return nil
 }

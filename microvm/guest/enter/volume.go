@@ -41,6 +41,12 @@ func (m Mount) bind() error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return err
 	}
+	if m.ReadOnly && m.Recursive {
+		if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE,
+			&unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+			return fmt.Errorf("make it read-only with what is mounted below: %w", err)
+		}
+	}
 	switch {
 	case m.NoPrograms:
 		return ReadOnly(target, DataOnly)

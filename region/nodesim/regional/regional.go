@@ -3,6 +3,7 @@ package regional
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -67,6 +68,39 @@ func priced(i region.Instance) map[string]string {
 // SetPodNetwork sets the subnet and security groups of an instance's pod interfaces under custom networking.
 func (m instances) SetPodNetwork(id, subnet string, groups []string) error {
 	return m.Region.SetPodNetwork(id, region.PodNetwork{SubnetID: subnet, SecurityGroups: groups})
+}
+
+// SelectPodNetwork sets the network that selectors select for an instance's pod interfaces.
+func (m instances) SelectPodNetwork(id string, subnets, groups []nodesim.Selector) error {
+	i, _ := m.Instance(id)
+	network, err := podNetworkIn(m.Region, i.Zone, subnets, groups)
+	if err != nil {
+		return err
+	}
+	return m.Region.SetPodNetwork(id, network)
+}
+
+// podNetworkIn returns the selected subnet in a zone that has the most free addresses, and the selected security
+// groups.
+func podNetworkIn(r *region.Region, zone string, subnets, groups []nodesim.Selector) (out region.PodNetwork, _ error) {
+	most := -1
+	for _, s := range r.Subnets() {
+		if s.Zone == zone && s.Free > most && nodesim.Selects(subnets, s.ID, s.Tags) {
+			out.SubnetID, most = s.ID, s.Free
+		}
+	}
+	for _, g := range r.SecurityGroups() {
+		if nodesim.Selects(groups, g.ID, g.Tags) {
+			out.SecurityGroups = append(out.SecurityGroups, g.ID)
+		}
+	}
+	switch {
+	case out.SubnetID == "":
+		return out, fmt.Errorf("spec.podSubnetSelectorTerms selects no subnet in %s", zone)
+	case len(out.SecurityGroups) == 0:
+		return out, errors.New("spec.podSecurityGroupSelectorTerms selects no security group")
+	}
+	return out, nil
 }
 
 // PodsWithIP returns the UIDs of the pods that hold an address.

@@ -27,6 +27,9 @@ func (j *joiner) join(v *variant, i int, n *node, o *option) (model.Rule, bool) 
 	t.custom = n.custom
 	if len(o.Custom) > 0 {
 		t.custom = n.custom.And(o.Custom)
+		if !j.haveLabels(n) {
+			return model.RuleRequirement, true
+		}
 	}
 	for _, want := range v.relaxation.shape.HostPorts {
 		if want.Port > 0 && slices.ContainsFunc(n.ports, want.Conflicts) {
@@ -46,6 +49,22 @@ func (j *joiner) join(v *variant, i int, n *node, o *option) (model.Rule, bool) 
 		return rule, final
 	}
 	return j.fitTypes(v, n)
+}
+
+// haveLabels keeps the types that have the labels that all pods need together, and reports whether there are any.
+func (j *joiner) haveLabels(n *node) bool {
+	t, view := &j.trial, j.fleet.pools.list[n.view].view
+	for _, r := range t.custom {
+		if !view.OfTypes(r.Key) {
+			continue
+		}
+		for x := range t.types.All() {
+			if !view.TypeAllows(x, r) {
+				t.types.Remove(x)
+			}
+		}
+	}
+	return !t.types.Empty()
 }
 
 // joinDomains applies each constraint. A constraint that decides its domain takes the emptiest.

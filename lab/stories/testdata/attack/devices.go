@@ -27,7 +27,7 @@ func frames(until time.Time) error {
 		return err
 	}
 	log.Print("taking the channel")
-	time.Sleep(5 * time.Second) // so that the host hears of it, too
+	time.Sleep(15 * time.Second) // so that the host hears of it, too
 	const driver = "/sys/bus/virtio/drivers/virtio_console/"
 	for _, action := range []string{"unbind", "bind"} {
 		if err := os.WriteFile(driver+action, []byte(filepath.Base(device)), 0); err != nil {
@@ -90,7 +90,7 @@ func registers(until time.Time) error {
 		return err
 	}
 	log.Printf("writing into %d devices", len(bases))
-	time.Sleep(5 * time.Second) // so that the host hears of it
+	time.Sleep(15 * time.Second) // so that the host hears of it
 	for _, name := range names {
 		if err := os.WriteFile(drivers+"unbind", []byte(filepath.Base(name)), 0); err != nil {
 			return err

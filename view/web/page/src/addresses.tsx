@@ -15,6 +15,7 @@ interface Subnet {
   cidr?: string;
   total?: number;
   free: number | null;
+  scattered?: number; // free too, but outside free blocks
   pools: string[];
 }
 
@@ -97,7 +98,7 @@ function Known({ a, choice, choose, narrow }: { a: Answer } & Omit<Props, "past"
       <p class="faint">{t(a.at ? `Free addresses are those that EC2 counted last, less what nodes in flight are about to take (${clock(Date.parse(a.at))}).`
         : a.controller ? "Not known: how many addresses are free, and for how many nodes they suffice. Only the VPC CNI says what nodes take."
         : "Not known here: how many addresses are free, and for how many nodes they suffice. See the controller's own page: nodeless up or nodeless run --page.")}
-      {" "}{t(a.targets?.prefixes ? `EC2 does not say how fragmented a subnet is: nodes take blocks of ${block} addresses (/28), and a subnet with free addresses may have no free block.` : "EC2 does not say how fragmented a subnet is.")}</p>
+      {a.targets?.prefixes && <>{" "}{t(`Pods get blocks of ${block} addresses (/28): free addresses outside free blocks are scattered, and of use only to nodes whose pods get single addresses.`)}</>}</p>
       {a.at && <>
         <h3>{t("The next nodes")}</h3>
         {of(a.launches).length === 0 ? <p role="status">{t("Subnets limit no NodePool.")}</p> : <Short title={t("The next nodes")} rows={of(a.launches)} columns={launches} {...shared} />}
@@ -172,14 +173,17 @@ const text = <T,>(key: string, title: string, width: number, of: (x: T) => strin
 });
 
 function subnetFields(a: Answer, choose: Props["choose"]): Field<Subnet>[] {
-  const used = (s: Subnet): number => (s.total && s.free !== null ? s.total - s.free : -1);
+  const used = (s: Subnet): number => (s.total && s.free !== null ? s.total - s.free - (s.scattered ?? 0) : -1);
   return [
     text("subnet", "Subnet", 15, (s) => s.id),
     text("zone", "Zone", 7, (s) => s.zone ?? ""),
     text("cidr", "CIDR", 9, (s) => s.cidr ?? ""),
     number("free", "Free", 6, (s) => s.free ?? -1, (n) => (n < 0 ? notKnown() : count(n))),
     { key: "used", title: "Used", width: 11, by: (s) => used(s) / (s.total || 1), show: (s) => (used(s) < 0 ? notKnown() : <Share used={used(s)} of={s.total!} />) },
-    ...(a.targets?.prefixes ? [number<Subnet>("blocks", "Free /28 at most", 9.5, (s) => (s.free === null ? -1 : Math.floor(s.free / block)), (n) => (n < 0 ? notKnown() : count(n)))] : []),
+    ...(a.targets?.prefixes ? [
+      number<Subnet>("blocks", "Free /28", 6, (s) => (s.free === null ? -1 : Math.floor(s.free / block)), (n) => (n < 0 ? notKnown() : count(n))),
+      number<Subnet>("scattered", "Scattered", 6, (s) => s.scattered ?? 0),
+    ] : []),
     {
       key: "pools", title: "NodePools", width: 14, by: (s) => s.pools.join(),
       show: (s) => <PoolLinks names={s.pools} choose={choose} none={t(a.targets?.customNetwork ? "the nodes' own addresses" : "none")} />,

@@ -106,7 +106,7 @@ export function Cluster({ state, version, choice, found, parts, choose, past }: 
   const moved = (e: MouseEvent) => {
     const [x, y] = where(e);
     const b = hit(l, x, y);
-    const cell = b ? cellAt(l, b, state.resources.length, x, y) : -1;
+    const cell = b ? cellAt(l, b, state.resources, x, y) : -1;
     setPointer(b ? { id: b.m.id, cell: b.only?.[cell] ?? cell, x: e.clientX, y: e.clientY } : null);
   };
   const clicked = (e: MouseEvent) => {

@@ -4,7 +4,7 @@ import { t } from "./language";
 import { useAnswer, useOnce } from "./news";
 import { base } from "./source";
 import type { Totals } from "./state";
-import { perHour, perMonth, plural } from "./text";
+import { money, perHour, perMonth, plural } from "./text";
 
 export interface Clusters {
   here: string; // the context of the server's own page
@@ -22,7 +22,6 @@ interface Sums {
 
 const titles = ["$ an hour", "$ a month", "Nodes", "Pods running", "Pending", "Saved", "Saves an hour"];
 const again = 5_000; // milliseconds
-const dollars = (n: number): string => (n < 0 ? "−$" : "$") + Math.abs(n).toFixed(4);
 
 /** useClusters returns the clusters to choose from; null if there is only one. */
 export function useClusters(): Clusters | null {
@@ -88,7 +87,7 @@ function Row({ s, clusters }: { s: Sums; clusters: Clusters }) {
   const unknown = all.price === 0 && all.unpriced > 0;
   const prices = unknown ? [t("not known"), t("not known")] : [perHour(all.price), perMonth(all.price)];
   const figures = s.known
-    ? [...prices, all.nodes, all.running, all.waiting, s.saved ? dollars(s.saved.dollars) : t("not known"), s.saved ? dollars(s.saved.dollarsPerHour) : t("not known")]
+    ? [...prices, all.nodes, all.running, all.waiting, s.saved ? money(s.saved.dollars) : t("not known"), s.saved ? money(s.saved.dollarsPerHour) : t("not known")]
     : titles.map(() => "–");
   return (
     <tr>

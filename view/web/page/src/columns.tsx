@@ -2,8 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { t } from "./language";
-import type { ClusterState, NodeRow } from "./state";
-import { share } from "./state";
+import { extra, priced, share, type ClusterState, type NodeRow } from "./state";
 import type { Titled } from "./table";
 import { age, amount, perHour } from "./text";
 import { inUse, measured, used, usedBy } from "./usage";
@@ -32,7 +31,7 @@ export function columnsOf(resources: string[]): Column[] {
     text("zone", "Zone", 7.2, (m) => m.kind.zone),
     {
       key: "price", title: "$ an hour", width: 7.2, number: true, heads: ["dollars_per_hour"],
-      show: (m) => (m.price ? perHour(m.price) : <span class="faint">{t("not known")}</span>), values: (m) => [m.price ? m.price / 1e6 : ""],
+      show: (m) => (priced(m) ? perHour(m.price) : <span class="faint">{t("not known")}</span>), values: (m) => [priced(m) ? m.price / 1e6 : ""],
     },
     ...resources.map((name, i): Column => ({
       key: name, title: name === "cpu" ? "CPU" : name[0]!.toUpperCase() + name.slice(1), width: name === "cpu" ? 10 : 10.2,
@@ -45,6 +44,14 @@ export function columnsOf(resources: string[]): Column[] {
       show: (m, w) => age(w.now / 1000, m.created), values: (m) => [m.created ? new Date(m.created * 1000).toISOString() : ""],
     },
     { key: "why", title: "Why", width: 11, show: (m) => <span title={m.why.map(t).join("; ")}>{m.why.map(t).join("; ")}</span>, values: (m) => [m.why.join("; ")] },
+    ...extra.map((name, i): Column => {
+      const at = resources.length + i;
+      return {
+        key: name, title: name === "gpu" ? "GPU" : "Addresses", width: 9,
+        show: (m) => (m.allocatable[at] ? <Use resource={name} used={m.requests[at] ?? 0} of={m.allocatable[at]} part={share(m, at)} /> : "-"),
+        heads: name === "gpu" ? ["gpus_requested", "gpus_allocatable"] : ["addresses_in_use", "addresses"], values: (m) => [m.requests, m.allocatable].map((a) => a[at] ?? 0),
+      };
+    }),
     text("claim", "NodeClaim", 10, (m) => m.claim),
     { ...text(arch, "Arch", 5, (m) => m.kind.labels[arch] ?? ""), heads: ["arch"] },
     ...measured.filter((r) => resources.includes(r)).map((r): Column => ({
@@ -57,7 +64,7 @@ export function columnsOf(resources: string[]): Column[] {
 
 const either = <T,>(n: number | undefined, of: (n: number) => T): T | undefined => (n === undefined ? n : of(n));
 
-export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== arch && !key.endsWith(used));
+export const usualColumns = (all: Column[]): string[] => all.map((c) => c.key).filter((key) => key !== "claim" && key !== arch && !extra.includes(key) && !key.endsWith(used));
 
 /** plain returns an amount for a file: cores, bytes or a count. */
 const plain = (resource: string, n: number): number => (resource === "cpu" ? n / 1000 : n);

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { write, type Choice } from "./fragment";
 import { t } from "./language";
 import { useNews } from "./news";
-import { age, clock, plural } from "./text";
+import { age, clock, money, plural } from "./text";
 import { Facts } from "./tip";
 
 interface Offer {
@@ -122,8 +122,6 @@ function Links({ d, choose }: { d: Decision; choose: Props["choose"] }) {
     </ul>
   );
 }
-
-const money = (dollars: number): string => "$" + dollars.toFixed(4);
 
 const offer = (o: Offer): string => [o.type, o.capacityType, o.zone && `in ${o.zone}`, o.dollarsPerHour > 0 && `at ${money(o.dollarsPerHour)}/h`].filter(Boolean).join(" ");
 

@@ -1,6 +1,7 @@
 // The details of a node or pod, and the engine's answer to why.
 
 import { useState } from "preact/hooks";
+import { Use } from "./columns";
 import type { Choice } from "./fragment";
 import { t } from "./language";
 import { useOnce } from "./news";
@@ -9,7 +10,8 @@ import { Raw } from "./raw";
 import { amount } from "./text";
 import { Facts } from "./tip";
 import { lines } from "./words";
-import type { ClusterState } from "./state";
+import { gauges, share, titleOf, type ClusterState } from "./state";
+import { usedBy } from "./usage";
 
 interface Answer {
   summary: string;
@@ -46,6 +48,11 @@ export function Detail({ state, choice, choose, past }: Props) {
         <p>{t(past ? "It does not exist at this moment." : "It no longer exists.")} <Gone name={choice.node} past={past} /></p>
       ) : (
         <>
+          <ul class="gauges" aria-label={t("Utilisation")}>
+            {gauges(m, state.resources).map(({ name, at }) => (
+              <li key={name}><Use resource={name} label={titleOf(name)} used={m.requests[at] ?? 0} of={m.allocatable[at] ?? 0} part={share(m, at)} measured={usedBy(m, state.usage, name)} /></li>
+            ))}
+          </ul>
           <Facts lines={lines(m, state)} />
           <Why of={m.hasNode ? `node/${m.name}` : `nodeclaim/${m.name}`} past={past} />
           <h3>{t("Pods")}</h3>

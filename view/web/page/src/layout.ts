@@ -118,7 +118,7 @@ function weightOf(w: ClusterState, area: string): (m: NodeRow) => number {
 function areasOf(boxes: Box[], w: ClusterState, c: Choice, mean: number): number[] {
   const weight = weightOf(w, c.area), weights = boxes.map((b) => weight(b.m)), known = weights.filter((x) => x > 0);
   const each = known.reduce((a, b) => a + b, 0) / Math.max(1, known.length);
-  return weights.map((x, i) => Math.max(least ** 2, mean * (x > 0 ? x / each : boxes[i]!.m.part ? 0 : 1)));
+  return weights.map((x, i) => Math.max(least ** 2, mean * (x > 0 ? x / each : boxes[i]!.m.part?.share ?? 1)));
 }
 
 /** strips places the boxes from i to end below y, in rows that fill the width, and returns the y coordinate below them. */

@@ -102,7 +102,7 @@ function Page() {
           : choice.view === "pending" ? <Pending state={state} choose={choose} />
           : choice.view === "decisions" ? <Decisions version={source.decided} now={source.live.now} since={source.points[0]?.[1] ?? Infinity} choice={choice} choose={choose} />
           : choice.view === "costs" ? <Costs resources={state.resources} choice={choice} choose={choose} past={past} narrow={narrow} />
-          : choice.view === "savings" ? <Savings version={source.decided} />
+          : choice.view === "savings" ? <Savings version={source.decided} choice={choice} choose={choose} narrow={narrow} />
           : choice.view === "whatif" ? <WhatIf />
           : choice.view === "addresses" ? <Addresses choice={choice} choose={choose} past={past} narrow={narrow} />
           : choice.view === "hosts" ? <Hosts choice={choice} choose={choose} past={past} />

@@ -8,7 +8,7 @@ import type { Choice } from "./fragment";
 import { t } from "./language";
 import type { Found } from "./layout";
 import { ordered } from "./order";
-import { share, type ClusterState, type NodeRow } from "./state";
+import { priced, share, type ClusterState, type NodeRow } from "./state";
 import { Head, Order } from "./table";
 import { age, perHour, plural } from "./text";
 import { usedBy } from "./usage";
@@ -181,7 +181,7 @@ function Card({ m, state, name, open }: { m: NodeRow; state: ClusterState; name:
       <div>{name}<State status={m.status} /></div>
       <div class="faint"><span>{[m.kind.pool, m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ")}</span></div>
       <div>{state.resources.slice(0, 2).map((r, i) => <Use key={r} label={r} resource={r} used={m.requests[i] ?? 0} of={m.allocatable[i] ?? 0} part={share(m, i)} measured={usedBy(m, state.usage, r)} />)}</div>
-      <div class="faint"><span>{m.why[0] ? t(m.why[0]) : `${plural(m.pods.length, "pod")} · ${t(`${age(state.now / 1000, m.created)} old`)}`}</span><span>{m.price ? perHour(m.price) + "/h" : t("price not known")}</span></div>
+      <div class="faint"><span>{m.why[0] ? t(m.why[0]) : `${plural(m.pods.length, "pod")} · ${t(`${age(state.now / 1000, m.created)} old`)}`}</span><span>{priced(m) ? perHour(m.price) + "/h" : t("price not known")}</span></div>
     </li>
   );
 }

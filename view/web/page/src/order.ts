@@ -1,7 +1,7 @@
 // The order of nodes, the same on the map and in the table.
 
 import { field } from "./filter";
-import { share, type ClusterState, type NodeRow } from "./state";
+import { placeOf, share, type ClusterState, type NodeRow } from "./state";
 import { natural } from "./text";
 import { used, usedBy } from "./usage";
 
@@ -9,7 +9,7 @@ const numbers = new Set(["name", "age", "price", "pods"]); // and the resources,
 
 /** rankOf returns the number that nodes are sorted by. */
 export function rankOf(w: ClusterState, key: string): (m: NodeRow) => number {
-  const resource = w.resources.indexOf(key);
+  const resource = placeOf(w.resources, key);
   return (m) => {
     if (resource >= 0) return share(m, resource);
     if (key === "age") return -m.created;

@@ -5,7 +5,7 @@ import type { Choice } from "./fragment";
 import { from, type Box, type Group, type Layout } from "./layout";
 import { t } from "./language";
 import { perHour, plural } from "./text";
-import { goes, share, type ClusterState } from "./state";
+import { gauges, goes, priced, share, titleOf, type ClusterState, type Gauge } from "./state";
 
 /** Palette holds the colours of the page's style in the current theme. */
 export type Palette = Record<
@@ -31,21 +31,26 @@ export interface Cells {
   y: number;
   columns: number;
   size: number; // of a cell with its gap; cells below 2 are not drawn individually
+  bars: Gauge[]; // those for which there is room
 }
 
-export function cells(l: Layout, b: Box, resources: number): Cells {
+const rowHeight = 15, barWidth = 6.5;
+
+export function cells(l: Layout, b: Box, resources: string[]): Cells {
   const scale = l.text;
   const top = b.h >= 44 * scale && named(b, scale) ? 32 * scale : 4;
-  const x = large(b) ? 8 : b.w >= 44 ? 18 * Math.min(1, scale) : 4, y = large(b) ? top + 15 * Math.min(2, resources) + 2 : top;
+  const room = large(b) ? Math.floor((b.h - top) / rowHeight) - 1 : b.w >= 57 ? Infinity : 0;
+  const bars = gauges(b.m, resources).slice(0, Math.max(2, room));
+  const x = large(b) ? 8 : b.w >= 44 ? (5 + barWidth * bars.length) * Math.min(1, scale) : 4, y = large(b) ? top + rowHeight * bars.length + 2 : top;
   const width = b.w - x - 4, height = b.h - y - 4, pods = b.m.pods.length;
   let size = Math.min(l.cell, width, height);
   const fits = (s: number): boolean => Math.floor(width / s) * Math.floor(height / s) >= pods;
   while (size >= 2 && !fits(size)) size -= size > 6 ? 1 : 0.5;
-  return { x, y, columns: Math.max(1, Math.floor(width / Math.max(size, 0.1))), size };
+  return { x, y, columns: Math.max(1, Math.floor(width / Math.max(size, 0.1))), size, bars };
 }
 
 /** cellAt returns the index of the pod at a position in a box; -1 if there is none. */
-export function cellAt(l: Layout, b: Box, resources: number, x: number, y: number): number {
+export function cellAt(l: Layout, b: Box, resources: string[], x: number, y: number): number {
   const c = cells(l, b, resources);
   const column = Math.floor((x - b.x - c.x) / c.size), row = Math.floor((y - b.y - c.y) / c.size);
   const i = row * c.columns + column;
@@ -95,7 +100,7 @@ export function mostPaid(l: Layout, c: Choice): number {
 }
 
 function boxes(g: CanvasRenderingContext2D, seen: Box[], l: Layout, w: ClusterState, c: Choice, p: Palette, chosen: number, most: number): void {
-  const grid = new Map(seen.map((b) => [b, cells(l, b, w.resources.length)]));
+  const grid = new Map(seen.map((b) => [b, cells(l, b, w.resources)]));
   for (const b of seen) frame(g, b, w, c, p, b.m.id === chosen, most, grid.get(b)!);
   for (const [letter, color] of states) {
     g.fillStyle = g.strokeStyle = p[color];
@@ -126,7 +131,7 @@ function shortened(g: CanvasRenderingContext2D, text: string, width: number): st
 
 /** head draws the name of a group and as many of its figures as there is room for beside it; a name may need a third of the width, and takes what is left. */
 function head(g: CanvasRenderingContext2D, group: Group, w: ClusterState, p: Palette, wide: number): void {
-  const used = w.resources.slice(0, 2).map((r, i) => [r, percent(group.requests, group.allocatable, i)]).filter(([, x]) => x).map((x) => x.join(" "));
+  const used = gauges(group, w.resources).map((bar) => [titleOf(bar.name), percent(group.requests, group.allocatable, bar.at)]).filter(([, x]) => x).map((x) => x.join(" "));
   const figures = [plural(group.nodes, "node"), plural(group.pods, "pod"), group.price ? `${perHour(group.price)}/h` : "", ...used].filter(Boolean);
   const name = group.name || t("(none)"), bold = "600 13px system-ui, sans-serif", small = "12px system-ui, sans-serif", edge = 8, gap = 10;
   const room = (): number => wide - edge - gap - g.measureText(figures.join(" · ")).width - edge;
@@ -170,13 +175,12 @@ function frame(g: CanvasRenderingContext2D, b: Box, w: ClusterState, c: Choice, 
     g.strokeRect(b.x + 3.5, b.y + 3.5, b.w - 7, b.h - 7);
   }
   if (going || waiting) sign(g, b, going);
-  const bars = Math.min(2, w.resources.length);
-  for (let i = 0; i < bars; i++) {
-    const used = Math.min(1, share(b.m, i));
+  for (const [i, bar] of grid.bars.entries()) {
+    const used = Math.min(1, share(b.m, bar.at));
     if (large(b)) {
-      row(g, b, w.resources[i]!, used, b.y + grid.y - 15 * (bars - i) - 2, p);
+      row(g, b, titleOf(bar.name), used, b.y + grid.y - rowHeight * (grid.bars.length - i) - 2, p);
     } else if (grid.x > 8) {
-      const x = b.x + (4 + 6.5 * i) * Math.min(1, c.scale), y = b.y + grid.y, wide = Math.max(1, 4 * Math.min(1, c.scale)), tall = b.h - grid.y - 4;
+      const x = b.x + (4 + barWidth * i) * Math.min(1, c.scale), y = b.y + grid.y, wide = Math.max(1, 4 * Math.min(1, c.scale)), tall = b.h - grid.y - 4;
       g.fillStyle = p.bar;
       g.fillRect(x, y, wide, tall);
       g.fillStyle = p.full;
@@ -267,7 +271,7 @@ function words(g: CanvasRenderingContext2D, b: Box, scale: number, p: Palette): 
   if (b.h >= 44 * scale) {
     g.font = `${9 * scale}px system-ui, sans-serif`;
     g.fillStyle = goes.has(b.m.status) ? p.goes : waits.has(b.m.status) ? p.waits : p.faint;
-    const price = b.m.price ? ` ${perHour(b.m.price)}` : "";
+    const price = priced(b.m) ? ` ${perHour(b.m.price)}` : "";
     g.fillText((b.m.status === "Ready" ? (b.m.microVM ? "microVM" : b.m.kind.type) : b.m.status) + price, b.x + 6 * scale, b.y + 23 * scale);
   }
   g.restore();

@@ -24,6 +24,7 @@ interface Pool {
   weight: number;
   nodes: number;
   price: number;
+  unpriced?: number; // of its nodes, those of unknown price
   requests: number[];
   allocatable: number[];
   limits: { resource: string; used: string; limit: string; share: number }[];
@@ -103,7 +104,7 @@ function Card({ p, offers, state, choice, choose }: { p: Pool; offers: Offers | 
     <article class={chosen ? "shape chosen" : "shape"} ref={card} aria-label={p.name || t("Nodes of no pool")}>
       <header>
         <h3>{p.name || t("(no pool)")}</h3>
-        <strong>{p.nodes > 0 && p.price === 0 ? t("price not known") : `${perHour(p.price)}/h`}</strong>
+        <strong>{p.unpriced && p.price === 0 ? t("price not known") : `${perHour(p.price)}/h`}</strong>
       </header>
       <p class="faint">
         {p.nodes > 0 ? <button type="button" class="link" onClick={() => choose({ view: "nodes", q: filter, node: "", pod: "" })}>{plural(p.nodes, "node")}</button> : t("no nodes")}
@@ -221,7 +222,7 @@ function MayLaunch({ pool, offers, now }: { pool: string; offers: Offers | strin
   if (typeof offers === "string") return <span class="faint">{t("not known")}: {offers}</span>;
   const o = offers.pools.find((o) => o.pool === pool);
   if (!o) return <span class="faint">{t("not known")}</span>;
-  const from = (x: Offering): string => `$${x.dollarsPerHour.toFixed(4)}/h, ${[x.type, x.capacityType, x.zone].filter(Boolean).join(" ")}`;
+  const from = (x: Offering): string => `${perHour(x.dollarsPerHour * 1e6)}/h, ${[x.type, x.capacityType, x.zone].filter(Boolean).join(" ")}`;
   return (
     <>
       <div>{t(`${o.allowed} of the ${plural(o.offered, "type")} of its node class`)}{o.available < o.allowed && "; " + t(`${o.available} available now`)}</div>

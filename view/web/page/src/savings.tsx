@@ -1,9 +1,11 @@
 // What removing nodes has saved, decision by decision, against a stated counterfactual.
 
 import { csv, save } from "./csv";
+import { usual, type Choice } from "./fragment";
 import { t } from "./language";
 import { useNews } from "./news";
-import { clock, plural } from "./text";
+import { Order, Short, type Field } from "./table";
+import { clock, money, plural } from "./text";
 
 interface Saving {
   decision: string;
@@ -19,31 +21,47 @@ interface Saving {
   state: string;
 }
 
+interface Sum extends Omit<Saving, "decision" | "time" | "method" | "nodePools" | "what" | "state"> {
+  nodePool?: string;
+  kind?: string; // of a workload
+  namespace?: string;
+  name?: string;
+  notRecorded?: boolean;
+  decisions: number;
+}
+
 interface Answer {
   of: number;
   methods: Record<string, number>;
-  pools: Record<string, number>;
+  by: Record<string, { of: number; sums: Sum[] }>; // sums: largest first
+  division: string;
   days: { date: string; dollars: number }[] | null; // in UTC, newest first
   ledger: { since: string; until: string; counterfactual: string; dollars: number; dollarsPerHour: number; unpriced?: number; savings: Saving[] };
 }
 
 const again = 30_000; // milliseconds: savings grow with time
-const money = (n: number): string => (n < 0 && n.toFixed(4) !== "-0.0000" ? "−" : "") + "$" + Math.abs(n).toFixed(4);
 const methods: Record<string, string> = { Empty: "nodes that nobody needed", Underutilized: "nodes whose pods cost less elsewhere" };
 
-export function Savings({ version }: { version: number }) {
+interface Props {
+  version: number; // of the decisions
+  choice: Choice;
+  choose: (change: Partial<Choice>) => void;
+  narrow: boolean;
+}
+
+export function Savings({ version, ...props }: Props) {
   const a = useNews<Answer>("/api/savings", version, again);
   return (
     <main class="screen">
       <h2>{t("Savings")}</h2>
       {typeof a === "string" && <p class="bad" role="alert">{a}</p>}
       {a === null && <p role="status">{t("Adding up…")}</p>}
-      {a && typeof a !== "string" && <Ledger a={a} />}
+      {a && typeof a !== "string" && <Ledger a={a} {...props} />}
     </main>
   );
 }
 
-function Ledger({ a }: { a: Answer }) {
+function Ledger({ a, ...props }: { a: Answer } & Omit<Props, "version">) {
   const l = a.ledger;
   return (
     <>
@@ -56,7 +74,8 @@ function Ledger({ a }: { a: Answer }) {
       {l.savings.length > 0 && (
         <>
           <Sums caption={t("Saved by day, in UTC")} rows={(a.days ?? []).map((d) => [d.date, d.dollars])} />
-          <Sums caption={t("Saved by pool")} rows={Object.entries(a.pools).sort(([, x], [, y]) => y - x)} />
+          <Divided a={a} {...props} />
+          <h3>{t("Saved by decision")}</h3>
           <p>
             {a.of > l.savings.length ? t(`The newest ${l.savings.length} of ${a.of}.`) : plural(a.of, "decision")}{" "}
             <button type="button" onClick={() => download(l.savings)}>{t("Save as CSV")}</button>
@@ -85,7 +104,62 @@ function Ledger({ a }: { a: Answer }) {
   );
 }
 
-/** Sums shows what days or pools saved, with a bar relative to the best; negative savings have no bar. */
+/** Divided shows what NodePools, namespaces or workloads saved. */
+function Divided({ a, choice, choose, narrow }: { a: Answer } & Omit<Props, "version">) {
+  const by = Object.hasOwn(titles, choice.group) ? choice.group : usual.group;
+  const { of, sums } = a.by[by]!;
+  const title = t(`Saved by ${by}`), columns = fields(by, Math.max(...sums.map((s) => s.dollars), 1e-9));
+  const sort = columns.some((c) => c.key === choice.sort.replace(/^-/, "")) ? choice.sort : "-saved";
+  return (
+    <>
+      <h3>{title}</h3>
+      <p class="row">
+        <label>
+          <span>{t("By")}</span>{" "}
+          <select value={by} onChange={(e) => choose({ group: e.currentTarget.value })}>
+            {Object.keys(titles).map((key) => <option key={key} value={key}>{t(key)}</option>)}
+          </select>
+        </label>
+        {narrow && <Order columns={columns} sort={sort} choose={choose} />}
+        <button type="button" onClick={() => downloadSums(by, sums)}>{t("Save the sums as CSV")}</button>
+      </p>
+      <Short title={title} rows={sums} columns={columns} sort={sort} choose={choose} narrow={narrow} />
+      {of > sums.length && <p class="faint">{t(`The ${sums.length} largest of ${of}.`)}</p>}
+      <p class="against">{t(a.division)}</p>
+    </>
+  );
+}
+
+const titles: Record<string, string> = { pool: "NodePool", namespace: "Namespace", workload: "Workload" };
+
+/** nameOf is as record.Beneficiary.String of the server. */
+const nameOf = (s: Sum): string =>
+  s.notRecorded ? "not recorded" : s.kind ? `${s.kind} ${s.namespace ?? ""}/${s.name ?? ""}` : s.nodePool || s.namespace || "requested by no pod";
+
+function fields(by: string, best: number): Field<Sum>[] {
+  const dollars = (key: string, title: string, width: number, of: (s: Sum) => number): Field<Sum> => ({ key, title, width, number: true, by: of, show: (s) => money(of(s)) });
+  const named = (s: Sum): boolean => !!(s.namespace || s.nodePool);
+  return [
+    { key: "of", title: titles[by]!, width: 16, by: nameOf, show: (s) => <span title={nameOf(s)}>{named(s) ? nameOf(s) : t(nameOf(s))}</span> },
+    {
+      key: "saved", title: "Saved", width: 10, by: (s) => s.dollars,
+      show: (s) => <span class="use"><span class="bar"><span style={{ width: Math.max(0, (100 * s.dollars) / best) + "%" }} /></span> <span class={s.dollars < 0 ? "bad" : undefined}>{money(s.dollars)}</span></span>,
+    },
+    dollars("now", "Now, an hour", 7, (s) => s.dollarsPerHour),
+    dollars("gone", "Removed nodes", 8.7, (s) => s.goneDollars),
+    dollars("replacements", "Replacements", 8.7, (s) => -s.replacementsDollars),
+    dollars("launched", "Launched since", 8.7, (s) => -s.launchedDollars),
+    { key: "decisions", title: "Decisions", width: 6, number: true, by: (s) => s.decisions, show: (s) => s.decisions.toLocaleString("en-US") },
+  ];
+}
+
+/** downloadSums makes the browser save the sums as a file, as nodeless savings --by does with -o csv. */
+function downloadSums(by: string, sums: Sum[]): void {
+  const rows = sums.map((s) => [nameOf(s), s.dollars, s.dollarsPerHour, s.goneDollars, s.replacementsDollars, s.launchedDollars, s.decisions]);
+  save(`savings-by-${by}.csv`, csv([[by, "saved_dollars", "dollars_per_hour", "removed_dollars", "replacements_dollars", "launched_dollars", "decisions"], ...rows]));
+}
+
+/** Sums shows what days saved, with a bar relative to the best; negative savings have no bar. */
 function Sums({ caption, rows }: { caption: string; rows: [string, number][] }) {
   const best = Math.max(...rows.map(([, n]) => n), 1e-9);
   return (

@@ -1,4 +1,5 @@
 // The state of a cluster, built from the server's messages. view/web/record.go and encode.go define the format.
+import { t } from "./language";
 import type { Moves } from "./moves";
 import { natural } from "./text";
 import type { Usage } from "./usage";
@@ -19,8 +20,8 @@ export interface NodeRow {
   status: string;
   created: number; // seconds since 1970, like all times here
   readyIn: number;
-  price: number; // millionths of a dollar per hour; 0 = unknown
-  requests: number[]; // in the order of ClusterState.resources
+  price: number; // millionths of a dollar per hour; 0 = unknown, unless priced
+  requests: number[]; // in the order of ClusterState.resources, then of extra
   allocatable: number[];
   pods: string; // one letter per pod: r = running, p = not running yet, t = being deleted; upper case for pods of kube-system
   why: string[];
@@ -156,8 +157,39 @@ export class ClusterState {
   }
 }
 
+/** priced reports whether a node's price is known. A prepaid node costs 0. */
+export const priced = (m: NodeRow): boolean => m.price > 0 || m.kind.capacity === "reserved";
+
 /** share is the requested share of a node's allocatable resource; 0 if nothing is allocatable. */
 export function share(m: NodeRow, resource: number): number {
   const of = m.allocatable[resource] ?? 0;
   return of > 0 ? (m.requests[resource] ?? 0) / of : 0;
+}
+
+/** extra holds what every node counts beside the resources: GPUs, and addresses of pods. */
+export const extra = ["gpu", "addresses"];
+
+/** titleOf returns how a resource is written. */
+export const titleOf = (resource: string): string => (resource === "gpu" ? "GPU" : resource === "addresses" ? t("addresses") : resource);
+
+/** placeOf returns the index of a resource or an extra in amounts; -1 if it is neither. */
+export function placeOf(resources: string[], name: string): number {
+  const i = resources.indexOf(name), more = extra.indexOf(name);
+  return i >= 0 || more < 0 ? i : resources.length + more;
+}
+
+/** Gauge is what a bar shows the taken part of; at is its index in amounts. */
+export interface Gauge {
+  name: string;
+  at: number;
+}
+
+/** gauges returns the first two resources, and GPUs and addresses where there are any. */
+export function gauges(m: { allocatable: number[] }, resources: string[]): Gauge[] {
+  const out = resources.slice(0, 2).map((name, at): Gauge => ({ name, at }));
+  extra.forEach((name, i) => {
+    const at = resources.length + i;
+    if ((m.allocatable[at] ?? 0) > 0) out.push({ name, at });
+  });
+  return out;
 }

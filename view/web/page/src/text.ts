@@ -23,8 +23,13 @@ export const perHour = (micros: number): string => dollars(micros, 4);
 /** perMonth formats the same price per month. */
 export const perMonth = (micros: number): string => dollars(micros * hoursPerMonth, 0);
 
-function dollars(micros: number, decimals: number): string {
-  return "$" + (micros / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+/** money formats a sum in dollars with the decimals of prices. */
+export const money = (sum: number): string => dollars(sum * 1e6, 4);
+
+/** dollars formats millionths of a dollar with commas between thousands. What rounds to zero has no sign. */
+export function dollars(micros: number, decimals: number): string {
+  const text = Math.abs(micros / 1e6).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return (micros < 0 && /[1-9]/.test(text) ? "−$" : "$") + text;
 }
 
 const hoursPerMonth = 730;

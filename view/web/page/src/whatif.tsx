@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { t } from "./language";
 import { request } from "./request";
 import { base } from "./source";
-import { plural } from "./text";
+import { dollars, perHour, plural } from "./text";
 
 interface NodeRow {
   name: string;
@@ -164,8 +164,8 @@ function Named({ title, list }: { title: string; list: string[] }) {
 }
 
 const anyway = (is?: boolean): string => (is ? ` ${t("(also without the change)")}` : "");
-const money = (n: number): string => "$" + n.toFixed(2);
-const node = (m: NodeRow): string => [m.type, m.capacityType, m.zone && `in ${m.zone}`, `at $${m.dollarsPerHour.toFixed(4)}/h`].filter(Boolean).join(" ");
+const money = (n: number): string => dollars(n * 1e6, 2);
+const node = (m: NodeRow): string => [m.type, m.capacityType, m.zone && `in ${m.zone}`, `at ${perHour(m.dollarsPerHour * 1e6)}/h`].filter(Boolean).join(" ");
 
 function span(seconds: number): string {
   const s = Math.round(seconds);

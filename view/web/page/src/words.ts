@@ -1,7 +1,7 @@
 import { t } from "./language";
 import { age, amount, perHour, plural, span } from "./text";
 import { planOf } from "./moves";
-import { share, type NodeRow, type ClusterState } from "./state";
+import { extra, gauges, priced, share, titleOf, type NodeRow, type ClusterState } from "./state";
 import { inUse, usedBy } from "./usage";
 
 /** lines describes a node as pairs of a name and a text. */
@@ -13,12 +13,15 @@ export function lines(m: NodeRow, w: ClusterState): [string, string][] {
   if (plan) out.push([t("plan"), plan]);
   if (m.microVM) out.push([t("microVM of"), m.microVM]);
   out.push([t("type"), [m.kind.type, m.kind.capacity, m.kind.zone].filter(Boolean).join(" · ") || "-"]);
-  out.push([t("price"), t(m.price ? `${perHour(m.price)} an hour` : "not known")]);
+  out.push([t("price"), t(priced(m) ? `${perHour(m.price)} an hour` : "not known")]);
   out.push([t("pool"), m.kind.pool || t("(none)")]);
   w.resources.forEach((r, i) => {
     const used = usedBy(m, w.usage, r);
     out.push([r, t(`${amount(r, m.requests[i] ?? 0)} of ${amount(r, m.allocatable[i] ?? 0)} requested, ${(100 * share(m, i)).toFixed(0)}%`) + (used === undefined ? "" : ", " + t(`${inUse(r, used)} used`))]);
   });
+  for (const { name, at } of gauges(m, w.resources)) {
+    if (extra.includes(name)) out.push([titleOf(name), t(`${m.requests[at] ?? 0} of ${m.allocatable[at]} ${name === "gpu" ? "requested" : "in use"}, ${(100 * share(m, at)).toFixed(0)}%`)]);
+  }
   out.push([t("pods"), String(m.pods.length)]);
   const expected = whenReady(m, w);
   if (expected) out.push([t("expected"), expected]);

@@ -6,7 +6,7 @@ import { chromium } from "playwright-core";
 export async function open() {
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
   const tab = await (await browser.newContext({ viewport: { width: 1400, height: 900 } })).newPage();
-  tab.setDefaultTimeout(15000);
+  tab.setDefaultTimeout(60000);
   const wrong = [];
   tab.on("pageerror", (e) => wrong.push(String(e)));
   // The browser drops requests when the host's addresses change, as when other tests start microVMs; the page retries once.

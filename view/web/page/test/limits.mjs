@@ -16,7 +16,7 @@ const longest = ("a".repeat(63) + ".").repeat(4).slice(0, 253);
 /** within tells a story in a new tab, in which script runs before the page's own. */
 async function within(name, tell, script) {
   const tab = await first.context().newPage();
-  tab.setDefaultTimeout(15000);
+  tab.setDefaultTimeout(60000);
   tab.on("pageerror", (e) => wrong.push(String(e)));
   await tab.setViewportSize({ width: 1440, height: 900 });
   if (script) await tab.addInitScript(script);

@@ -23,7 +23,7 @@ const longest = "very-long-".repeat(25) + "abc"; // 253 characters, the maximum 
 const known = {
   controller: true, at: new Date().toISOString(), targets: { variables: ["ENABLE_PREFIX_DELEGATION=true", "WARM_PREFIX_TARGET=1"], prefixes: true, customNetwork: false },
   subnets: [
-    { id: "subnet-0a1b2c3d4e5f60718", zone: "us-west-2a", cidr: "10.0.0.0/24", total: 251, free: 9, pools: ["batch", "general"] },
+    { id: "subnet-0a1b2c3d4e5f60718", zone: "us-west-2a", cidr: "10.0.0.0/24", total: 251, free: 9, scattered: 5, pools: ["batch", "general"] },
     { id: "subnet-1", zone: "us-west-2b", cidr: "10.0.16.0/20", total: 4091, free: 3120, pools: ["general", longest] },
     { id: "subnet-2", zone: "us-west-2c", free: 40, pools: [] },
   ],
@@ -386,12 +386,64 @@ try {
     await tab.getByTestId("saved").getByText(/^\$\d+\.\d{4}/).waitFor();
     await shown("Compared with the same cluster in which no node is removed");
     assert.match(await tab.getByRole("table", { name: "Saved by day, in UTC" }).getByRole("row").first().textContent(), /^\d{4}-\d\d-\d\d ?\$\d+\.\d{4}$/);
-    assert.match(await tab.getByRole("table", { name: "Saved by pool" }).getByRole("row").first().textContent(), /^other ?\$\d+\.\d{4}$/);
-    const [file] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name: "Save as CSV" }).click()]);
+    const sums = (by) => tab.getByRole("table", { name: "Saved by " + by }).getByRole("row");
+    assert.match(await sums("pool").nth(1).textContent(), /^other ?(\$0\.\d{4} ?){3}.?\$0\.0000.?\$0\.00001$/);
+    await tab.getByRole("main").getByRole("combobox").selectOption("workload");
+    await sums("workload").nth(2).waitFor();
+    assert.match(tab.url(), /#view=savings;group=workload$/);
+    assert.match(await sums("workload").nth(1).textContent(), /^requested by no pod ?\$0\.\d{4}/);
+    assert.match(await sums("workload").nth(2).textContent(), /^DaemonSet kube-system\/logs ?\$0\.\d{4}\$0\.0400/);
+    await picture("savings-by-workload");
+    await accessible(tab, "savings by workload");
+    const [divided] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name: "Save the sums as CSV" }).click()]);
+    assert.equal(divided.suggestedFilename(), "savings-by-workload.csv");
+    assert.match(readFileSync(await divided.path(), "utf8"), /^workload,saved_dollars,[a-z_,]+,decisions\r\nrequested by no pod,0\.\d+,[\d.,-]+,1\r\nDaemonSet kube-system\/logs,0\.0\d+,0\.04,/);
+    await sums("workload").first().getByRole("button", { name: "Workload" }).click();
+    await sums("workload").nth(1).getByText("DaemonSet").waitFor();
+    await tab.getByRole("main").getByRole("combobox").selectOption("namespace");
+    await sums("namespace").getByText("kube-system").waitFor();
+    await shown("What no pod requested, such as the price of empty nodes, is nobody's.");
+    const [file] = await Promise.all([tab.waitForEvent("download"), tab.getByRole("button", { name: "Save as CSV", exact: true }).click()]);
     assert.match(readFileSync(await file.path(), "utf8"), /^time,reason,state,pools,saved_dollars,[a-z_,]+,what\r\n[^,]+,Empty,\w+,other,0\.\d+,/);
     const cells = await tab.locator(".scroll .list tbody tr").first().locator("td").allTextContents();
     assert.deepEqual([cells[0], cells[2] === "$0.0000", cells[7]], ["Empty", false, "c6a.xlarge"]);
     await picture("savings");
+  });
+
+  await story("GPUs and addresses of pods are shown where a node has some", async () => {
+    await act("devices");
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#q=ip-10-0-0-5.");
+    await mapSays("1 of 60 nodes");
+    await tab.evaluate(() => {
+      const draw = CanvasRenderingContext2D.prototype.fillText;
+      window.drawn = new Set();
+      CanvasRenderingContext2D.prototype.fillText = function (text, ...where) { // what is drawn is not in the document
+        window.drawn.add(text);
+        draw.call(this, text, ...where);
+      };
+    });
+    const details = tab.getByRole("complementary", { name: "Details" }), bars = details.getByRole("list", { name: "Utilisation" }).getByRole("listitem");
+    await tab.evaluate(() => (location.hash = "#q=ip-10-0-0-5.;node=ip-10-0-0-5.us-west-2.compute.internal"));
+    await bars.first().waitFor();
+    await tab.waitForFunction(() => window.drawn.has("memory"));
+    assert.equal(await bars.count(), 2, "a node without GPUs and known addresses");
+    assert.equal(await tab.evaluate(() => window.drawn.has("GPU") || window.drawn.has("addresses")), false);
+    await tab.evaluate(() => (location.hash = "#q=ip-10-0-0-4.;node=ip-10-0-0-4.us-west-2.compute.internal"));
+    await bars.getByText("3 / 8").waitFor();
+    await bars.getByText("1 / 58").waitFor();
+    await details.getByText("3 of 8 requested, 38%").waitFor();
+    await details.getByText("1 of 58 in use, 2%").waitFor();
+    await tab.waitForFunction(() => ["GPU", "38%", "addresses", "2%"].every((text) => window.drawn.has(text)));
+    await picture("devices");
+    await accessible(tab, "a node with GPUs");
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=nodes;columns=gpu,addresses;sort=-gpu");
+    const cells = tab.locator(".rows tbody tr:not(.gap)").first().locator("td");
+    await cells.getByText("3 / 8").waitFor();
+    assert.match((await cells.allTextContents()).join(), /^3 \/ 8,1 \/ 58$/);
+    await tab.goto("about:blank");
+    await tab.goto(page + "/#view=savings");
   });
 
   await story("what if is asked with keys alone, and an error says what is wrong", async () => {
@@ -562,12 +614,12 @@ try {
     await lacking.getByText("▲ us-west-2a: when its nodes are full of pods they take 1,456 more addresses, and its subnets have 9.").waitFor();
     assert.match(await lacking.textContent(), /3 nodes may get more pods than they have addresses for: ip-10-0-0-4\.[^ ]+ \(lacks 81 of 110\), very-.*, and 1 more$/);
     const subnets = tab.getByRole("table", { name: "Subnets" }), first = (table) => table.locator("tbody tr").first();
-    assert.equal(await first(subnets).textContent(), "subnet-0a1b2c3d4e5f60718us-west-2a10.0.0.0/249242 / 2510batch, general");
-    assert.match(await subnets.getByRole("row").last().textContent(), /^subnet-2us-west-2cnot known40not known2none$/);
+    assert.equal(await first(subnets).textContent(), "subnet-0a1b2c3d4e5f60718us-west-2a10.0.0.0/249237 / 25105batch, general");
+    assert.match(await subnets.getByRole("row").last().textContent(), /^subnet-2us-west-2cnot known40not known20none$/);
     assert.match(await tab.getByRole("table", { name: "The next nodes" }).textContent(), /c6a\.large✗ none.*t3\.small183/);
     assert.match(await tab.getByRole("table", { name: "Warm pools of nodes" }).textContent(), /batchc6a\.4xlargeus-west-2a77 \/ 56142248414[01]1,456/);
     await shown("The VPC CNI is set to ENABLE_PREFIX_DELEGATION=true, WARM_PREFIX_TARGET=1.");
-    await shown("a subnet with free addresses may have no free block");
+    await shown("free addresses outside free blocks are scattered");
     assert.ok(await tab.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "names of 253 characters fit");
     await picture("addresses");
     await accessible(tab, "addresses");
