@@ -9,6 +9,6 @@ import (
 // virtual clock cover the durations of the product.
 func PatientLeases(t *testing.T) {
 	lasts, renewed := leaseDuration, renewDeadline
-	leaseDuration, renewDeadline = 60*time.Second, 50*time.Second
+	leaseDuration, renewDeadline = 90*time.Second, 50*time.Second
 	t.Cleanup(func() { leaseDuration, renewDeadline = lasts, renewed })
 }

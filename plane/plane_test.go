@@ -20,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nodeless/nodeless/internal/kit/datadir"
+	"github.com/nodeless/nodeless/internal/kit/porttest"
 	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
@@ -220,15 +221,7 @@ func TestAComponentThatGivesUp(t *testing.T) {
 // packages run at the same time.
 func ownPort(t *testing.T) int {
 	t.Helper()
-	const first, last = 16600, 16699
-	for port := first; port <= last; port++ {
-		if l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatalf("none of the ports %d to %d is free", first, last)
-	return 0
+	return porttest.Free(t, 16600, 16699)
 }
 
 func onlyForItsOwner(t *testing.T, dir string) {

@@ -25,6 +25,10 @@ const (
 	poolsPath     = "/warn-nodepools"
 )
 
+// timeoutSeconds is how long API servers wait for an answer: every new pod of the cluster may wait that long when the
+// controller's host is gone.
+var timeoutSeconds int32 = 5
+
 // configurations returns the configurations that the API server should have.
 //
 // Pods go through one of two webhooks. In namespaces that some profile names, failurePolicy is Fail: a pod that
@@ -36,7 +40,7 @@ func (s *Server) configurations(bundle []byte) (*admissionv1.MutatingWebhookConf
 ) {
 	fail, ignore := admissionv1.Fail, admissionv1.Ignore
 	none, ifNeeded := admissionv1.SideEffectClassNone, admissionv1.IfNeededReinvocationPolicy
-	timeout, versions := int32(5), []string{"v1"}
+	timeout, versions := timeoutSeconds, []string{"v1"}
 	write := []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}
 	create := []admissionv1.OperationType{admissionv1.Create}
 	rule := func(group, version string, ops []admissionv1.OperationType,

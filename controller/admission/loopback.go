@@ -141,7 +141,9 @@ func newPods(
 ) admissionv1.MutatingWebhook {
 	ignore, none := admissionv1.Ignore, admissionv1.SideEffectClassNone
 	return admissionv1.MutatingWebhook{
-		Name: name, ClientConfig: at, FailurePolicy: &ignore, SideEffects: &none, TimeoutSeconds: new(int32(5)),
+		// On the same host, only a busy process is late, and a pod should wait for it. One that has ended refuses the
+		// connection at once.
+		Name: name, ClientConfig: at, FailurePolicy: &ignore, SideEffects: &none, TimeoutSeconds: new(int32(30)),
 		AdmissionReviewVersions: []string{"v1"}, NamespaceSelector: in,
 		Rules: []admissionv1.RuleWithOperations{{
 			Operations: []admissionv1.OperationType{admissionv1.Create},
@@ -152,7 +154,7 @@ func newPods(
 
 // unregister removes the webhooks, which no longer answer once Run returns.
 func (l *Loopback) unregister(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	if err := l.Client.Delete(ctx, l.configuration()); client.IgnoreNotFound(err) != nil {
 		l.Log.Warn("a webhook stays registered", "configuration", l.Configuration, "error", err)

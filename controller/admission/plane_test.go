@@ -31,7 +31,10 @@ import (
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
-func TestMain(m *testing.M) { planetest.Main(m) }
+func TestMain(m *testing.M) {
+	*admission.TimeoutSeconds = 30 // API servers ignore a webhook that takes longer, or reject the pod
+	planetest.Main(m)
+}
 
 // warnings collects the warnings that the API server returns to a client, as kubectl shows them.
 type warnings struct {
@@ -455,7 +458,7 @@ func TestAPodOfAProfileThatIsNotCachedYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Delete(context.Background(), p) })
-	const pods = 8 // the API server ignores a webhook that takes 5 s, which 32 at once may on a loaded machine
+	const pods = 8 // the API server ignores a webhook that takes too long, which 32 at once may on a loaded machine
 	got := make(chan error, pods)
 	for range pods {
 		go func() {

@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// grace is how late the next pod of a run may come: the CronJob controller, the Job controller and admission take
-	// time.
+	// grace is how late the next pod of a run's Job may come: the Job controller and admission take time.
 	grace = 10 * time.Second
+	// jobGrace is how late the CronJob controller may create a run's Job.
+	jobGrace = time.Minute
 	// slack is how long before the earliest possible launch a run is planned.
 	slack = 5 * time.Second
 	// planAgain is the interval between plans as long as they prepare no capacity.
@@ -31,6 +32,7 @@ type awaited struct {
 	uid        types.UID // of the CronJob: another one of its name may have the same generation
 	generation int64     // of the CronJob
 	most       int       // maximum number of pods expected; once the run is over, of the next run
+	jobSeen    time.Time // when the run's Job was first known to exist, zero if it is not
 	over       bool      // missing pods are no longer awaited
 }
 
@@ -98,11 +100,30 @@ func (c *Controller) step(at types.NamespacedName, cj *batchv1.CronJob, now time
 	return c.prepare(cj, at, last, now)
 }
 
+// created reports whether the CronJob controller has created the run's Job, as the CronJob's status tells, and notes
+// when it did.
+func (a *awaited) created(cj *batchv1.CronJob, now time.Time) bool {
+	if last := cj.Status.LastScheduleTime; last == nil || last.Time.Before(a.Run) {
+		return false
+	}
+	if a.jobSeen.IsZero() {
+		a.jobSeen = now
+	}
+	return true
+}
+
 // settle releases the capacity left over from a run once it is too late for the run's pods, and returns when that is.
 func (c *Controller) settle(at types.NamespacedName, cj *batchv1.CronJob, last *awaited, now time.Time) time.Time {
 	came, until := c.o.Planner.State.Came(ownerOf(at))
-	if until.Before(last.Run) {
-		until = last.Run
+	if came == 0 && !waits(cj, last.Job) {
+		if latest := last.Run.Add(jobGrace); !last.created(cj, now) && now.Before(latest) {
+			return latest // or when the CronJob's status changes
+		}
+	}
+	for _, t := range []time.Time{last.Run, last.jobSeen} {
+		if until.Before(t) {
+			until = t
+		}
 	}
 	if until = until.Add(grace); now.Before(until) {
 		return until

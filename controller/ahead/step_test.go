@@ -119,6 +119,12 @@ func (d *day) come(n int, run string) {
 	}
 }
 
+// create is the CronJob controller at work: it creates the Job of a run.
+func (d *day) create(run string) {
+	d.cj = d.cj.DeepCopy()
+	d.cj.Status.LastScheduleTime = ptr.To(metav1.NewTime(at("2026-06-03T" + run + "Z")))
+}
+
 func (d *day) want(when string, room int) {
 	d.Helper()
 	if got := d.until(when); got != room {
@@ -149,11 +155,35 @@ func TestRoomIsGivenBackIfPodsDoNotCome(t *testing.T) {
 	d.want("12:10:00", 1)
 	d.come(5, "12:10:00")
 	d.want("12:14:30", 5)
+	d.want("12:15:00", 5)
+	d.create("12:15:00")
 	d.want("12:15:11", 0)
 	d.want("12:19:30", 0) // no pod came
 	d.want("12:20:00", 0)
 	d.come(5, "12:20:00")
 	d.want("12:24:30", 5)
+}
+
+// A CronJob controller that is late is no reason to give up the room for its pods, unless it is very late.
+func TestRoomIsKeptUntilTheRunsJobIsCreated(t *testing.T) {
+	d := newDay(t, nil)
+	d.want("12:05:30", 5)
+	d.create("12:05:00")
+	d.want("12:05:35", 5)
+	d.come(5, "12:05:00")
+	d.want("12:05:36", 0)
+	d.want("12:09:30", 5)
+
+	d.want("12:10:30", 5)
+	d.create("12:10:00")
+	d.want("12:10:39", 5)
+	d.want("12:10:41", 0) // a Job was created, and no pod
+
+	d.want("12:15:00", 0)
+	d.come(5, "12:15:00")
+	d.want("12:19:30", 5)
+	d.want("12:20:59", 5)
+	d.want("12:21:01", 0) // no Job was created
 }
 
 func TestRoomThatIsNotPrepared(t *testing.T) {

@@ -28,7 +28,9 @@ type owner struct {
 	succeeded int // its pods that have succeeded and still exist
 	done      int // of a Job: succeeded pods, by its status
 	failing   bool
-	progress  time.Time // when it or its newest pod was created, or it was seen to want more
+	kind      string                  // with template, in an argument of update alone
+	template  *corev1.PodTemplateSpec // nil = not known
+	progress  time.Time               // when it or its newest pod was created, or it was seen to want more
 }
 
 // owners are the controllers of pods. Pods that an owner wants and has not created yet are expected: ReplicaSets and
@@ -40,9 +42,15 @@ type owners struct {
 	pods    *pods
 	by      map[types.UID]*owner
 
+	starting map[types.UID]*starting // by owner
+
 	expected []model.Pod               // as in the last snapshot
 	keys     map[string][]model.PodKey // the same by owner's UID
 	until    time.Time                 // when an owner that creates nothing counts as stuck, zero if no pods are expected
+}
+
+func newOwners(h *hub, objects *objects, pods *pods) *owners {
+	return &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}, starting: map[types.UID]*starting{}}
 }
 
 func (os *owners) of(uid types.UID) *owner {
@@ -58,6 +66,21 @@ func (os *owners) of(uid types.UID) *owner {
 func (os *owners) recount(before, now *corev1.Pod) {
 	os.count(before, -1)
 	os.count(now, 1)
+	if before == nil {
+		os.created(now)
+	}
+}
+
+// created notes a new pod. Of an owner that cannot be read, each is a surprise.
+func (os *owners) created(pod *corev1.Pod) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return
+	}
+	os.started(ref.UID)
+	if o := os.by[ref.UID]; o != nil && !o.read && pod.Spec.NodeName == "" {
+		os.workloads++
+	}
 }
 
 // count adds a pod to its owner's counts, or removes it if n is -1; nil counts nothing.
@@ -99,12 +122,21 @@ func (os *owners) update(object metav1.Object, now time.Time, says owner) {
 	case created.After(o.progress):
 		o.progress = created
 	}
+	switch grown := !before.read || o.desired > before.desired; {
+	case o.missing() == 0:
+		os.started(object.GetUID())
+	case grown:
+		if os.workloads++; says.template != nil && (before.read || o.active == 0) {
+			os.starts(says.kind, object, says.template)
+		}
+	}
 	if o.missing() != before.missing() {
 		os.poke()
 	}
 }
 
 func (os *owners) forget(object metav1.Object) {
+	os.started(object.GetUID())
 	if o := os.by[object.GetUID()]; o != nil {
 		o.read = false
 		if o.active+o.succeeded == 0 {
@@ -143,7 +175,7 @@ func replicasOf(n *int32) int {
 }
 
 func (os *owners) updateReplicaSet(o *appsv1.ReplicaSet, now time.Time) {
-	says := owner{desired: replicasOf(o.Spec.Replicas), remaining: -1}
+	says := owner{desired: replicasOf(o.Spec.Replicas), remaining: -1, kind: "ReplicaSet", template: &o.Spec.Template}
 	for i := range o.Status.Conditions {
 		c := &o.Status.Conditions[i]
 		says.failing = says.failing || c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
@@ -164,7 +196,7 @@ func (os *owners) updateReplicationController(o *corev1.ReplicationController, n
 // updateStatefulSet expects pods of a StatefulSet only if it creates them in parallel: otherwise each pod is created
 // when the one before it is ready, which takes longer than launching a node.
 func (os *owners) updateStatefulSet(o *appsv1.StatefulSet, now time.Time) {
-	says := owner{remaining: -1}
+	says := owner{remaining: -1, kind: "StatefulSet", template: &o.Spec.Template}
 	if o.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
 		says.desired = replicasOf(o.Spec.Replicas)
 	}
@@ -212,7 +244,9 @@ func (s *State) renderExpected(now time.Time) []model.Pod {
 
 // render returns what Snapshot.Expected has beside the successors of evicted pods: for each owner of waiting pods, as
 // many pods like its newest waiting one as it has yet to create and as its namespace's quotas allow. An owner that
-// has created nothing for the duration nominated is stuck, and no more pods are expected of it.
+// has created nothing for the duration nominated is stuck, and no more pods are expected of it. While any pod waits,
+// owners that have created none yet are expected to follow their templates: kube-controller-manager works on five
+// ReplicaSets at a time (--concurrent-replicaset-syncs), so that the sixth begins when one of the others is complete.
 func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]int, now time.Time) []model.Pod {
 	os.until, os.keys = time.Time{}, map[string][]model.PodKey{}
 	newest := map[types.UID]*pod{}
@@ -226,6 +260,9 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 		}
 		newest[p.Owner] = p
 	}
+	if len(os.pods.waiting) > 0 {
+		order = append(order, os.awaited(newest)...)
+	}
 	var out []model.Pod
 	rooms := quotas.rooms()
 	for _, uid := range order {
@@ -238,8 +275,11 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 		if n <= 0 || !stuck.After(now) {
 			continue
 		}
-		if n = rooms.take(os.objects.pods.live[types.NamespacedName{Namespace: like.Key.Namespace, Name: like.Key.Name}],
-			n); n <= 0 {
+		object := os.objects.pods.live[types.NamespacedName{Namespace: like.Key.Namespace, Name: like.Key.Name}]
+		if s := os.starting[uid]; s != nil {
+			object = s.object
+		}
+		if n = rooms.take(object, n); n <= 0 {
 			continue
 		}
 		if os.until.IsZero() || stuck.Before(os.until) {
@@ -261,6 +301,7 @@ func (os *owners) expect(nm *nominations, o *owner, uid string, like *pod, n int
 	for i := range out {
 		out[i] = like.model()
 		number := o.active + i + 1
+		out[i].FromTemplate = os.starting[types.UID(uid)] != nil
 		out[i].Name, out[i].UID = fmt.Sprintf("%s-expected-%06d", o.name.Name, number), fmt.Sprintf("%s-%06d", uid, number)
 		os.keys[uid] = append(os.keys[uid], out[i].PodKey)
 		out[i].Nominated = nm.promisedNode(out[i].PodKey)

@@ -182,3 +182,58 @@ func TestTheNumberOfExpectedPodsIsBounded(t *testing.T) {
 		t.Errorf("%d pods are expected, want 10000", got)
 	}
 }
+
+// A ReplicaSet whose controller is busy with others has no pod yet. While any pod waits, its template says what comes.
+func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
+	w, c := fresh()
+	web := replicaSet(3, false, 1)
+	web.Spec.Template.Spec = podOf("x", "", "2", 1).Spec
+	before := w.Workloads()
+	w.Update(web)
+	if got := w.Workloads(); got != before+1 {
+		t.Errorf("%d workloads were seen", got-before)
+	}
+	if got := expectedNames(w.Snapshot()); got != "" {
+		t.Errorf("nobody waits: %q are expected", got)
+	}
+	other := podOf("other", "", "1", 2)
+	w.Update(other)
+	s := w.Snapshot()
+	if got := expectedNames(s); got != "1 2 3" {
+		t.Fatalf("%q are expected", got)
+	}
+	for _, p := range s.Expected {
+		if cpu := s.Shapes[p.Shape].Requests[model.CPU]; !p.FromTemplate || cpu != 2000 {
+			t.Errorf("%s is of the template: %v, and requests %d", p.Name, p.FromTemplate, cpu)
+		}
+	}
+	w.Update(ownedBy("ReplicaSet", "web", "a", "", 3)) // 1 CPU: admission has changed it
+	s = w.Snapshot()
+	if got := expectedNames(s); got != "2 3" || s.Expected[0].FromTemplate ||
+		s.Shapes[s.Expected[0].Shape].Requests[model.CPU] != 1000 {
+		t.Errorf("beside the first pod %q are expected: %+v", got, s.Expected)
+	}
+	if len(s.Shapes) != 1 {
+		t.Errorf("%d shapes are left", len(s.Shapes))
+	}
+	bound := ownedBy("ReplicaSet", "web", "a", "n", 4)
+	w.Update(bound)
+	more := replicaSet(5, false, 5)
+	more.Spec.Template = web.Spec.Template
+	w.Update(more)
+	if s = w.Snapshot(); expectedNames(s) != "2 3 4 5" || !s.Expected[0].FromTemplate {
+		t.Errorf("one is bound, two were to come and two more are wanted: %+v", s.Expected)
+	}
+	c.Advance(nominated)
+	if got := expectedNames(w.Snapshot()); got != "" {
+		t.Errorf("nothing came: %q are expected", got)
+	}
+	apart := replicaSet(2, false, 7)
+	apart.UID, apart.Name, apart.Spec.Template = "apart", "apart", web.Spec.Template
+	apart.Spec.Template.Spec.SchedulerName = "another"
+	apart.CreationTimestamp = metav1.Time{Time: c.Now()}
+	w.Update(apart)
+	if got := w.Snapshot().Expected; len(got) > 0 {
+		t.Errorf("for another scheduler: %+v", got)
+	}
+}

@@ -128,7 +128,7 @@ func New(o Options) *State {
 		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 	}
 	nominations := &nominations{hub: h, objects: objects, nodes: nodes, pods: pods, nominees: map[string]time.Time{}}
-	owners := &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}}
+	owners := newOwners(h, objects, pods)
 	pods.owners, pods.nominations = owners, nominations
 	return &State{
 		owners: owners, quotas: &quotas{objects: objects}, subnets: subnets, devices: devices,
@@ -151,11 +151,19 @@ type hub struct {
 	clock   clock.Clock
 	changed chan struct{}
 
+	workloads    uint64
 	stalePending bool // the pending pods of the last snapshot have changed
 }
 
 // Changed receives a value after a change that matters to decisions. Many changes may give one value.
 func (h *hub) Changed() <-chan struct{} { return h.changed }
+
+// Workloads returns how often a controller of pods was seen to want more of them.
+func (h *hub) Workloads() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.workloads
+}
 
 func (h *hub) poke() {
 	select {

@@ -37,7 +37,7 @@ func Run(ctx context.Context, o Options) error {
 			l.timer.Stop()
 			return nil
 		case <-o.State.Changed():
-			l.pace.Change(o.Clock.Now())
+			l.change()
 		case <-l.alarm:
 			if !l.wake().After(o.Clock.Now()) {
 				l.cycle(ctx)
@@ -72,11 +72,22 @@ type loop struct {
 	alarm  chan struct{}
 	timer  clock.Timer
 	driver *Driver
+	seen   uint64 // of State.Workloads
 }
 
-// wake returns when the next cycle is due: soon after a change, and no later than the last cycle requested.
+func (l *loop) change() {
+	now := l.o.Clock.Now()
+	l.pace.Change(now)
+	if seen := l.o.State.Workloads(); seen != l.seen {
+		l.seen = seen
+		l.pace.Workload(now)
+	}
+}
+
+// wake returns when the next cycle is due: soon after a change, and no later than the last cycle requested, unless pods
+// are being created.
 func (l *loop) wake() time.Time {
-	if at, changed := l.pace.Due(); changed && at.Before(l.next) {
+	if at, changed := l.pace.Due(); changed && (at.Before(l.next) || l.pace.gathering()) {
 		return at
 	}
 	return l.next
@@ -125,11 +136,14 @@ func (d *Decision) Next(due, now time.Time) time.Time {
 	return later(Sooner(due, now.Add(resync)), now)
 }
 
-// How long changes are batched before a cycle.
+// How long changes are batched before a cycle. What a controller's pods wait for others is a fraction of the 40 s in
+// which an EC2 instance becomes a node; the requests of one `kubectl apply` are 20 to 100 ms apart.
 const (
-	minQuiet = 10 * time.Millisecond  // after a single change
-	maxQuiet = 60 * time.Millisecond  // while changes keep coming
-	maxWait  = 300 * time.Millisecond // after the first change, however many follow
+	minQuiet  = 10 * time.Millisecond  // after a single change
+	maxQuiet  = 60 * time.Millisecond  // while changes keep coming
+	maxWait   = 300 * time.Millisecond // after the first change, however many follow
+	minGather = 200 * time.Millisecond // after a controller began to want pods
+	maxGather = time.Second            // after the first of several controllers did
 )
 
 // Pace batches changes and says when the next cycle is due. The zero value has no changes.
@@ -139,6 +153,8 @@ type Pace struct {
 
 	first, last time.Time
 	waiting     bool
+
+	firstWorkload, lastWorkload time.Time // zero = none
 }
 
 // Change records a change.
@@ -149,17 +165,26 @@ func (p *Pace) Change(now time.Time) {
 	p.last = now
 }
 
+// Workload records that a controller began to want more pods.
+func (p *Pace) Workload(now time.Time) {
+	if p.lastWorkload = now; p.firstWorkload.IsZero() {
+		p.firstWorkload = now
+	}
+}
+
+func (p *Pace) gathering() bool { return !p.firstWorkload.IsZero() && p.Idle == 0 && p.Max == 0 }
+
 // Due returns when the next cycle is due, and whether anything has changed. It waits for a quiet period of a third of
 // the time over which changes have been arriving, so that a single pod is answered at once and a thousand with few
-// plans.
+// plans. Controllers seldom want pods alone, since manifests hold several: the pods of one wait for the next.
 func (p *Pace) Due() (time.Time, bool) {
 	if !p.waiting {
 		return time.Time{}, false
 	}
 	quiet := min(max(p.last.Sub(p.first)/3, minQuiet), maxQuiet)
-	at, end := p.last.Add(cmp.Or(p.Idle, quiet)), p.first.Add(cmp.Or(p.Max, maxWait))
-	if at.After(end) {
-		at = end
+	at := Sooner(p.last.Add(cmp.Or(p.Idle, quiet)), p.first.Add(cmp.Or(p.Max, maxWait)))
+	if p.gathering() {
+		at = later(at, Sooner(p.lastWorkload.Add(minGather), p.firstWorkload.Add(maxGather)))
 	}
 	return at, true
 }

@@ -20,19 +20,22 @@ var noon = time.Date(2026, 6, 3, 12, 0, 0, 0, time.UTC)
 // stage is a cluster with nothing but a clock: each snapshot is what the test sets.
 type stage struct {
 	*clock.Virtual
-	changed  chan struct{}
-	nodes    []model.Node
-	pending  []model.Pod
-	pools    []model.Pool
-	given    *model.Snapshot // instead of these nodes, pods and pools; nil = none
-	applied  []model.Plan
-	reported []model.Plan
-	unknown  error                                                // why Recall fails
-	result   Result                                               // the result of applying a plan
-	advance  func(*model.Snapshot, StillTrue) (Result, time.Time) // nil = nothing is in progress
+	changed   chan struct{}
+	nodes     []model.Node
+	pending   []model.Pod
+	pools     []model.Pool
+	given     *model.Snapshot // instead of these nodes, pods and pools; nil = none
+	applied   []model.Plan
+	reported  []model.Plan
+	unknown   error // why Recall fails
+	workloads uint64
+	result    Result                                               // the result of applying a plan
+	advance   func(*model.Snapshot, StillTrue) (Result, time.Time) // nil = nothing is in progress
 }
 
 func (s *stage) Changed() <-chan struct{} { return s.changed }
+
+func (s *stage) Workloads() uint64 { return s.workloads }
 
 func (s *stage) Nominate(map[string]bool, map[model.PodKey]string) {}
 
@@ -136,6 +139,34 @@ func TestALonePodIsAnsweredAfterAMomentOfQuiet(t *testing.T) {
 	s.Advance(minQuiet)
 	if d := await(t, turns); !d.At.Equal(noon.Add(minQuiet)) {
 		t.Errorf("decided at %v", d.At)
+	}
+}
+
+// A manifest's workloads come one after another: the first plan is for all of them, and in time.
+func TestPodsOfSeveralControllersArePlannedTogether(t *testing.T) {
+	s := newStage()
+	turns := begin(t, s, Options{})
+	await(t, turns)
+	for i := range 3 {
+		s.workloads++
+		s.changed <- struct{}{}
+		s.wakesAt(t, time.Duration(i)*100*time.Millisecond+minGather)
+		s.Advance(100 * time.Millisecond)
+	}
+	s.changed <- struct{}{} // a pod of one of them
+	s.wakesAt(t, 2*100*time.Millisecond+minGather)
+	s.Advance(100 * time.Millisecond)
+	if d := await(t, turns); !d.At.Equal(noon.Add(2*100*time.Millisecond + minGather)) {
+		t.Errorf("decided at %v", d.At)
+	}
+	var p Pace
+	for i := range 100 {
+		now := noon.Add(time.Duration(i) * 100 * time.Millisecond)
+		p.Change(now)
+		p.Workload(now)
+	}
+	if at, _ := p.Due(); !at.Equal(noon.Add(maxGather)) {
+		t.Errorf("workloads that keep coming are planned for at %v", at)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 type State interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
+	// Workloads returns how often a controller of pods was seen to want more of them.
+	Workloads() uint64
 	// Nominate records the nodes on which the newest plan places pods and, for each pod that has a place on a node that
 	// is not ready yet, that node's NodeClaim.
 	Nominate(nodes map[string]bool, promised map[model.PodKey]string)

@@ -43,7 +43,8 @@ func (j answers) answeredOnce() {
 }
 
 // expected: an expected pod has at most one placement or launch, no Reason, and neither unless a pod like it is
-// pending. It deletes the expected pods from answers, which holds the pods that are not pending.
+// pending, or any pod if it is known from a template. No launch is for such pods alone. It deletes the expected pods
+// from answers, which holds the pods that are not pending.
 func (j answers) expected(answers map[model.PodKey]int) {
 	waits, unplaced := map[int]bool{}, map[model.PodKey]bool{}
 	for i := range j.s.Pending {
@@ -61,10 +62,17 @@ func (j answers) expected(answers map[model.PodKey]int) {
 			j.fail("answered once", podName(p.PodKey), "is expected and has %d answers", n)
 		case n == 1 && unplaced[p.PodKey]:
 			j.fail("expected", podName(p.PodKey), "has a Reason although nobody waits for it")
-		case n == 1 && !waits[p.Shape]:
+		case n == 1 && !waits[p.Shape] && !(p.FromTemplate && len(waits) > 0):
 			j.fail("expected", podName(p.PodKey), "is answered although no pod like it is pending")
 		}
 		delete(answers, p.PodKey)
+	}
+	for i := range j.plan.Launches {
+		l := &j.plan.Launches[i]
+		sure := func(k model.PodKey) bool { return j.pending[k] == nil || !j.pending[k].FromTemplate }
+		if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, sure) {
+			j.fail("expected", "launch "+l.ID, "is for pods that are known from templates alone")
+		}
 	}
 }
 

@@ -176,6 +176,22 @@ var mutations = []mutation{
 		}
 		return l != nil
 	}},
+	{"a machine for what only templates tell of", "expected", func(p *plan) bool {
+		l, _, _ := p.launch()
+		if l == nil {
+			return false
+		}
+		for _, key := range l.Pods {
+			if i := slices.IndexFunc(p.Pending, func(x model.Pod) bool { return x.PodKey == key }); i >= 0 {
+				p.Expected = append(p.Expected, p.Pending[i])
+				p.Pending = slices.Delete(slices.Clone(p.Pending), i, i+1)
+			}
+		}
+		for i := range p.Expected {
+			p.Expected[i].FromTemplate = true
+		}
+		return true
+	}},
 	{"no rule says why", "reason", func(p *plan) bool {
 		if len(p.Unplaced) > 0 {
 			p.Unplaced[0].Reason = model.Reason{}

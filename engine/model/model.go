@@ -85,6 +85,9 @@ type Pod struct {
 	// pods leave, whatever its priority, and ignores the policy's priority cutoff.
 	Virtual  bool
 	Expected bool `json:"-"` // marks one of Snapshot.Expected for which Provision plans
+	// FromTemplate marks one of Snapshot.Expected whose controller has created no such pod yet. Its shape is that of the
+	// controller's template, which admission may change: nodes are sized for it, but none is launched for it alone.
+	FromTemplate bool `json:",omitempty"`
 }
 
 // Shape holds everything that decides where a pod may run. Equal pods share one shape.

@@ -8,7 +8,8 @@ import (
 )
 
 // withExpectedPeers returns the cluster with those expected pods pending whose shape a pending pod has, so that nodes
-// are sized for all pods of a workload even if its controller creates them one after another. Expected pods get what
+// are sized for all pods of a workload even if its controller creates them one after another. While any pod is pending,
+// so are those known from a template: several workloads that are created together share nodes. Expected pods get what
 // pending pods leave: they are Virtual, and less important than any other pod. Those below the policy's cutoff are
 // left out.
 func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
@@ -20,7 +21,8 @@ func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot 
 	}
 	var peers []model.Pod
 	for _, p := range s.Expected {
-		if waits[p.Shape] && !(policy.HasPriorityCutoff && p.Priority < policy.PriorityCutoff) {
+		planned := waits[p.Shape] || p.FromTemplate && len(waits) > 0
+		if planned && !(policy.HasPriorityCutoff && p.Priority < policy.PriorityCutoff) {
 			p.Virtual, p.Expected, p.Priority = true, true, math.MinInt32
 			peers = append(peers, p)
 		}
@@ -32,6 +34,27 @@ func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot 
 	out.Pending = slices.Concat(s.Pending, peers)
 	model.SortPending(out.Pending)
 	return &out
+}
+
+// dropForTemplates drops launches whose pods are all known from templates alone. What is left has no known bound.
+func (d *Draft) dropForTemplates(s *model.Snapshot, policy *model.Policy) {
+	uncertain := map[model.PodKey]bool{}
+	for i := range s.Expected {
+		if p := &s.Expected[i]; p.FromTemplate {
+			uncertain[p.PodKey] = true
+		}
+	}
+	plan, before := &d.Plan, len(d.Plan.Launches)
+	plan.Launches = slices.DeleteFunc(plan.Launches, func(l model.Launch) bool {
+		drop := len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(p model.PodKey) bool { return !uncertain[p] })
+		if drop {
+			plan.EffectivePrice -= policy.Effective(l.Chosen.Price)
+		}
+		return drop
+	})
+	if len(plan.Launches) < before {
+		plan.LowerBound = 0
+	}
 }
 
 // forgetExpected drops the unplaced expected pods: nobody needs their Reasons.

@@ -20,6 +20,7 @@ func Provision(s *model.Snapshot, policy model.Policy) *Draft {
 	with, reserved := withReservations(withExpectedPeers(s, &policy), policy)
 	d := ProvisionPods(with, policy)
 	d.launchReserved(with, policy, reserved)
+	d.dropForTemplates(s, &policy)
 	d.forgetExpected()
 	addLaunches(&d.Plan, policy, missingReplicas(s, policy, d.Plan.Launches))
 	return d

@@ -23,6 +23,7 @@ import (
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
 
 	"github.com/nodeless/nodeless/lab/apisim"
+	"github.com/nodeless/nodeless/plane"
 	"github.com/nodeless/nodeless/plane/planetest"
 )
 
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) { planetest.Main(m) }
 func TestItAnswersAsTheRealServerDoes(t *testing.T) {
 	real := planetest.Start(t)
 	simulated := apisim.New()
+	node(t, real, "n") // pods that are bound to a Node that does not exist are deleted after 40 s
 	on := map[string][]string{}
 	for name, at := range map[string]caller{
 		"real":      {config: real.RESTConfig(), namespace: planetest.Namespace(t, real)},
@@ -46,6 +48,20 @@ func TestItAnswersAsTheRealServerDoes(t *testing.T) {
 			break
 		}
 	}
+}
+
+// node creates a Node until the test ends.
+func node(t *testing.T, p *plane.Plane, name string) {
+	t.Helper()
+	kube, err := kubernetes.NewForConfig(p.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := kube.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = kube.CoreV1().Nodes().Delete(context.Background(), name, metav1.DeleteOptions{}) })
 }
 
 // caller makes the calls and records their outcomes.

@@ -164,7 +164,7 @@ func TestVerdicts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &runner{root: dir, limit: 5 * time.Second}
+	r := &runner{root: dir, limit: 30 * time.Second}
 	if err := r.sound(t.Context(), ms); err != nil {
 		t.Fatal(err)
 	}

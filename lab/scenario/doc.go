@@ -31,6 +31,7 @@
 //	pods 3 more as=web priority=9                # pods with the shape declared as web
 //	pod shop/web-7f9c as=web uid=… priority=5 age=30s from=n1 nominated=n2 virtual
 //	pods 2 next as=web expected                  # pods not created yet: Snapshot.Expected
+//	pods 2 other expected template               # of which only a template is known
 //	shape db cpu=4 …                             # declares no pods; for as=db and for nodes
 //	node n1 pool=general type=c2 zone=a capacity-type=spot price=0.04 state=initialized labels(team=red) attach(ebs=25)
 //	     taint(…) age=1h ready=10m event=5m claim=claim-n1 drifted="why" drifted-for=5m used(cpu=1) deleting

@@ -92,6 +92,7 @@ func waitFields(now time.Time, pod *model.Pod, expected *bool) []field {
 		text("nominated", &pod.Nominated),
 		word("virtual", &pod.Virtual),
 		word("expected", expected),
+		word("template", &pod.FromTemplate),
 	}
 }
 

@@ -17,6 +17,8 @@ func (s state) Snapshot() *model.Snapshot { return s.snapshot() }
 // Changed never delivers: the simulation itself determines when to decide.
 func (state) Changed() <-chan struct{} { return nil }
 
+func (state) Workloads() uint64 { return 0 }
+
 // Nominate protects the nodes that a plan relies on for a while, and makes kube-scheduler reserve room for pods on
 // their nominated nodes.
 func (s state) Nominate(nodes map[string]bool, promised map[model.PodKey]string) {

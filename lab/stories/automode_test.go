@@ -351,7 +351,7 @@ func (c *cluster) officeHours() {
 	c.whyNode(node, "spec.disruption.budgets[1] (nodes: 0, schedule: "+today+" for 8h0m0s)")
 	c.kubectl("patch", "nodepool", "office", "--type", "json", "-p",
 		`[{"op":"replace","path":"/spec/disruption/budgets/1/schedule","value":"`+another+`"}]`)
-	c.kubectl("wait", "--for=delete", "node/"+node, "--timeout=90s")
+	c.kubectl("wait", "--for=delete", "node/"+node, "--timeout=240s")
 }
 
 // whyNode waits until the output of `nodeless why node` contains a word.

@@ -45,12 +45,14 @@ func (c *cluster) gameHasAnAddress() {
 	c.apply(gameIngress)
 	c.kubectl("wait", "ingress", "-n", "game-2048", "ingress-2048", "--timeout=240s",
 		"--for=jsonpath={.status.loadBalancer.ingress[0].ip}")
-	shown := c.kubectl("get", "ingressclass,ingressclassparams,ingress,svc,ep", "-n", "game-2048")
-	if err := matches(shown, `ingressclass\.networking\.k8s\.io/alb +eks.amazonaws.com/alb +IngressClassParams.eks.amazonaws.com/params `,
-		`ingressclassparams\.eks\.amazonaws\.com/params +internet-facing `, `ingress.networking.k8s.io/ingress-2048 +alb +\* +\S+ +80 `,
-		`service/service-2048 +NodePort .* 80:3\d{4}/TCP`, `endpoints/service-2048 +[\d.]+:80,[\d.]+:80 `); err != nil {
-		c.t.Error(err)
-	}
+	c.eventually(patience, func() error { // controllers write endpoints a little later
+		shown := c.kubectl("get", "ingressclass,ingressclassparams,ingress,svc,ep", "-n", "game-2048")
+		return matches(shown,
+			`ingressclass\.networking\.k8s\.io/alb +eks.amazonaws.com/alb +IngressClassParams.eks.amazonaws.com/params `,
+			`ingressclassparams\.eks\.amazonaws\.com/params +internet-facing `,
+			`ingress.networking.k8s.io/ingress-2048 +alb +\* +\S+ +80 `,
+			`service/service-2048 +NodePort .* 80:3\d{4}/TCP`, `endpoints/service-2048 +[\d.]+:80,[\d.]+:80 `)
+	})
 
 	albGroup := c.textOf("elbv2", "describe-load-balancers", "--query",
 		"LoadBalancers[?contains(DNSName, `game2048`)].SecurityGroups[0]")

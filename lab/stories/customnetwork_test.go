@@ -27,7 +27,7 @@ func TestPodsOfACustomNetwork(t *testing.T) {
 	c := newCluster(t, "--boot-time", "1s")
 	c.start()
 	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", m5Larges)
-	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=120s")
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=240s")
 	before := map[string]bool{}
 	c.eventually(3*time.Minute, func() error {
 		for _, n := range c.nodes() {

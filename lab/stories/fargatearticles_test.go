@@ -288,10 +288,11 @@ func (c *cluster) tryAWSCLI(args ...string) (string, error) {
 	return string(out), err
 }
 
-// shows checks that the output of a kubectl command matches a pattern.
+// shows checks that the output of a kubectl command comes to match a pattern: controllers write much of it a little
+// later.
 func (c *cluster) shows(pattern string, args ...string) {
 	c.t.Helper()
-	if err := matches(c.kubectl(args...), pattern); err != nil {
+	if err := eventually(patience, func() error { return matches(c.kubectl(args...), pattern) }); err != nil {
 		c.t.Errorf("kubectl %s: %v", strings.Join(args, " "), err)
 	}
 }

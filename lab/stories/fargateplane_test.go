@@ -23,12 +23,15 @@ func (c *cluster) controlPlaneIsEKSs() {
 	c.shows(`(?m)^aws-auth +1 (?s:.*)^extension-apiserver-authentication +6 `, "get", "cm", "-n", "kube-system")
 	c.shows("client-ca-file", "get", "cm", "-n", "kube-system", "extension-apiserver-authentication", "-o", "yaml")
 	// Two profiles, two entries.
-	auth := c.kubectl("get", "cm", "-n", "kube-system", "aws-auth", "-o", "yaml")
 	entry := "- system:node-proxier\n      - system:nodes\n      rolearn: " + podExecutionRole +
 		"\n      username: system:node:{{SessionName}}"
-	if strings.Count(auth, entry) != 2 {
-		c.t.Errorf("aws-auth has not twice\n%s\n%s", entry, auth)
-	}
+	c.eventually(patience, func() error {
+		auth := c.kubectl("get", "cm", "-n", "kube-system", "aws-auth", "-o", "yaml")
+		if strings.Count(auth, entry) != 2 {
+			return fmt.Errorf("aws-auth has not twice\n%s\n%s", entry, auth)
+		}
+		return nil
+	})
 }
 
 // kubeOpsViewChart is the output of "helm install kube-ops-view geek-cookbook/kube-ops-view --version 1.2.2 --set
@@ -68,13 +71,10 @@ func (c *cluster) kubeOpsViewIsForwarded() {
 	if page := get(c.t, "http://"+address+"/"); !strings.Contains(page, "nginx") {
 		c.t.Errorf("the page is %q", page)
 	}
-	described := c.kubectl("describe", "pod", "-n", "kube-system", "-l", "app.kubernetes.io/instance=kube-ops-view")
 	for _, want := range []string{
 		"CapacityProvisioned: 0.25vCPU 0.5GB", "LoggingEnabled", "Successfully assigned kube-system/kube-ops-view",
 	} {
-		if !strings.Contains(described, want) {
-			c.t.Errorf("describe has no %q:\n%s", want, described)
-		}
+		c.shows(regexp.QuoteMeta(want), "describe", "pod", "-n", "kube-system", "-l", "app.kubernetes.io/instance=kube-ops-view")
 	}
 	c.kubectl("delete", "-n", "kube-system", "deployment", "kube-ops-view")
 	c.eventually(patience, func() error {

@@ -15,7 +15,7 @@ import (
 func TestTheFirstMinuteOnThePage(t *testing.T) {
 	needBrowser(t)
 	t.Parallel()
-	c := up(t, "--boot-time", "40s", "--page", "127.0.0.1:0")
+	c := up(t, "--boot-time", "120s", "--page", "127.0.0.1:0")
 	programs := t.TempDir()
 	kubectl := fmt.Sprintf("#!/bin/sh\nexec %q kubectl \"$@\"\n", absolute(t, binary))
 	if err := os.WriteFile(filepath.Join(programs, "kubectl"), []byte(kubectl), 0o700); err != nil {
@@ -25,7 +25,7 @@ func TestTheFirstMinuteOnThePage(t *testing.T) {
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	script := exec.CommandContext(ctx, "node", "test/firstminute.mjs", c.Session.Page, pictures)
 	script.Dir = filepath.Join(root, "view", "web", "page")

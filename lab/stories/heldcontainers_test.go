@@ -62,7 +62,7 @@ func TestOneContainersErrorHoldsBackNoOther(t *testing.T) {
 	c.podWhen("prepared", states(corev1.PodPending, "init 0 Completed", "ends 0 Completed",
 		"configured CreateContainerConfigError"))
 	c.podWhen("deleted", states(corev1.PodPending, "runs it runs", "configured CreateContainerConfigError"))
-	c.kubectl("delete", "pod", "deleted", "--timeout=120s")
+	c.kubectl("delete", "pod", "deleted", "--timeout=240s")
 
 	c.stop(syscall.SIGKILL)
 	c.start()
@@ -70,9 +70,13 @@ func TestOneContainersErrorHoldsBackNoOther(t *testing.T) {
 	c.kubectl("create", "configmap", "later", "--from-literal=colour=green")
 	c.kubectl("set", "image", "pod/partly", "pulled=example.local/worded:1")
 	c.podWhen("partly", states(corev1.PodRunning, "runs it runs", "configured it runs", "pulled it runs"))
-	if got := c.kubectl("logs", "partly", "-c", "configured"); got != "it is green\n" {
-		t.Errorf("it logged %q", got)
-	}
+	c.eventually(patience, func() error { // a container runs a little before it has written
+		got, err := c.run("kubectl", "logs", "partly", "-c", "configured")
+		if err == nil && got != "it is green\n" {
+			return fmt.Errorf("it logged %q", got)
+		}
+		return err
+	})
 	c.podWhen("prepared", states(corev1.PodSucceeded, "init 0 Completed", "ends 0 Completed", "configured 0 Completed"))
 
 	c.kubectl("patch", "configmap", "colours", "-p", `{"data":{"colour":"blue"}}`)

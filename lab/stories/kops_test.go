@@ -58,7 +58,7 @@ func TestTheKopsArticle(t *testing.T) {
 		`ENABLE_PREFIX_DELEGATION: +true`, `WARM_PREFIX_TARGET: +1`); err != nil {
 		t.Error(err)
 	}
-	c.kubectl("rollout", "status", "-n", "kube-system", "daemonset", "aws-node", "--timeout=120s")
+	c.kubectl("rollout", "status", "-n", "kube-system", "daemonset", "aws-node", "--timeout=240s")
 	c.kubectl("patch", "ec2nodeclass", "default", "--type", "merge", "-p", `{"spec":{"kubelet":{"maxPods":110}}}`)
 	c.allocatable("110")
 	for _, part := range strings.Split(c.kubectl("describe", "node"), "Allocatable:")[1:] {

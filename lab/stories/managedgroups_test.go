@@ -86,14 +86,18 @@ func (c *cluster) createGroup(ctx context.Context, groups *eks.Client, nodes int
 	return *made.Nodegroup.Resources.AutoScalingGroups[0].Name
 }
 
-// wantGroupNodes waits until n nodes of the group web are ready, with the labels and the taint of their group.
+// wantGroupNodes waits until n nodes of the group web are ready, with the labels and the taint of their group, and no
+// other taint but that of a cordoned node: until the node lifecycle controller has removed its own, no pod gets there.
 func (c *cluster) wantGroupNodes(n int) {
 	c.t.Helper()
 	c.eventually(time.Minute, func() error {
 		out := c.kubectl("get", "nodes", "-l", "tier=web", "-o", "jsonpath={range .items[*]}"+
 			`{.metadata.labels.eks\.amazonaws\.com/nodegroup}/{.metadata.labels.eks\.amazonaws\.com/capacityType} `+
-			`{.spec.taints[?(@.key=="web")].value} {.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
-		if want := strings.Repeat("web/ON_DEMAND only True\n", n); out != want {
+			`{.spec.taints[?(@.key=="web")].value} {.status.conditions[?(@.type=="Ready")].status} `+
+			`{.spec.unschedulable}:{.spec.taints[?(@.key!="web")].key}{"\n"}{end}`)
+		const good = "web/ON_DEMAND only True "
+		all := strings.ReplaceAll(out, good+"true:node.kubernetes.io/unschedulable\n", good+":\n")
+		if all != strings.Repeat(good+":\n", n) {
 			return errors.New("nodes of the group: " + out)
 		}
 		return nil

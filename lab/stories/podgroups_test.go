@@ -33,7 +33,7 @@ func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 	c := newCluster(t, "--boot-time", "1s")
 	c.start()
 	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", m5Larges)
-	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=120s")
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=240s")
 	group := c.createSecurityGroup("my-app")
 	if out, err := c.runIn(strings.Replace(fmt.Sprintf(groupPolicy, "none", group), "podSelector", "#", 1), "kubectl", "apply",
 		"-f", "-"); err == nil || !strings.Contains(out, "give podSelector or serviceAccountSelector") {
@@ -67,11 +67,11 @@ func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 		if n := len(c.nodes()); n != 3 || offered != "9 9 9 " {
 			return fmt.Errorf("%d nodes, those with a trunk offer %q; want three with nine each", n, offered)
 		}
+		if out := c.kubectl("get", "cninodes"); strings.Count(out, `"name":"SecurityGroupsForPods"`) != 3 {
+			return fmt.Errorf("CNINodes:\n%s", out)
+		}
 		return nil
 	})
-	if out := c.kubectl("get", "cninodes"); strings.Count(out, `"name":"SecurityGroupsForPods"`) != 3 {
-		t.Errorf("CNINodes:\n%s", out)
-	}
 	c.wantEvents("reason=SecurityGroupRequested", "Pod will get the following Security Groups ["+group+"]")
 
 	c.kubectl("patch", "configmap", "amazon-vpc-cni", "-n", "kube-system", "--type", "merge", "-p",

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// underLoad is the game with three pods, in namespaces, that stop as AWS's guides advise: a few seconds after their
+// underLoad is the game with three pods, in namespaces, that stop as AWS's guides advise: some time after their
 // deregistration begins. Pods have readiness gates unless they were created before the Ingress.
 var underLoad = strings.NewReplacer(
 	"sizing: Exact", "sizing: Exact\n  engine: Namespace\n  restrictions: None",
@@ -31,12 +31,13 @@ metadata: {name: game, namespace: study-aews}
 spec: {minAvailable: 2, selector: {matchLabels: {app.kubernetes.io/name: app-2048}}}`,
 	"replicas: 1", "replicas: 3",
 	"cpu: 100m, memory: 64Mi", "cpu: 300m, memory: 256Mi",
+	"      containers:\n", "      terminationGracePeriodSeconds: 60\n      containers:\n",
 	"        name: app-2048\n        ports:", `        name: app-2048
-        lifecycle: {preStop: {sleep: {seconds: 15}}}
+        lifecycle: {preStop: {sleep: {seconds: 30}}}
         readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
         ports:`,
 	"alb.ingress.kubernetes.io/wafv2-acl-arn: arn:aws:wafv2:none",
-	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=15",
+	"alb.ingress.kubernetes.io/target-group-attributes: deregistration_delay.timeout_seconds=30",
 ).Replace(game2048)
 
 // All pods, and with them their nodes, are replaced under a load of 200 requests per second: first by a restart of
@@ -49,7 +50,7 @@ func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	c.buildServerImage()
 	c.apply(underLoad)
 	address := c.gameAnswers()
-	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=120s")
+	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=240s")
 	c.eventually(patience, func() error {
 		if c.kubectl("get", "-n", "study-aews", "targetgroupbindings", "-o", "name") == "" {
 			return errors.New("no TargetGroupBinding, by which pods get readiness gates")
@@ -66,7 +67,7 @@ func TestAReplacementOfAllNodesLosesNoRequest(t *testing.T) {
 	c.readyWhenHealthy()
 	second := c.nodeNames()
 	for node := range second {
-		c.kubectl("drain", node, "--ignore-daemonsets", "--timeout=180s")
+		c.kubectl("drain", node, "--ignore-daemonsets", "--timeout=240s")
 	}
 	c.kubectl("rollout", "status", "-n", "study-aews", "deployment/deployment-2048", "--timeout=240s")
 	c.wantGone(second)
@@ -165,7 +166,7 @@ type load struct {
 func (l *load) start(address string) (stop func()) {
 	l.pods = map[string]int{}
 	asker := &http.Client{
-		Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConns: perSecond, MaxIdleConnsPerHost: perSecond},
+		Timeout: time.Minute, Transport: &http.Transport{MaxIdleConns: perSecond, MaxIdleConnsPerHost: perSecond},
 	}
 	done, began := make(chan struct{}), time.Now()
 	var requests, clock sync.WaitGroup

@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -201,8 +202,10 @@ func TestTheArticleAboutTheScheduler(t *testing.T) {
 	}
 	c.apply(onNode1)
 	c.waits("node-affinity", "node1")
-	c.apply(withNodeName)
-	c.waits("nginx", "bound to node node1, which does not exist")
+	c.eventually(time.Minute, func() error {
+		c.apply(withNodeName) // again, because Kubernetes soon deletes a pod whose node does not exist
+		return c.pendingFor("nginx", "bound to node node1, which does not exist")
+	})
 	c.kubectl("delete", "pod", "nginx", "--force", "--ignore-not-found")
 	c.apply(strings.Replace(withNodeName, "node1", node, 1))
 	if at := c.runs("nginx"); at != node {
@@ -295,14 +298,17 @@ func (c *cluster) taintIsTolerated(node string) {
 // waits waits until a pod is Pending and why says what it lacks.
 func (c *cluster) waits(pod, reason string) {
 	c.t.Helper()
-	c.eventually(time.Minute, func() error {
-		out, err := c.run("why", "pod", pod)
-		if phase := c.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}"); err != nil || phase != "Pending" ||
-			!strings.Contains(out, reason) {
-			return fmt.Errorf("%v: pod %s is %s, and why does not name %s:\n%s", err, pod, phase, reason, out)
-		}
-		return nil
-	})
+	c.eventually(time.Minute, func() error { return c.pendingFor(pod, reason) })
+}
+
+// pendingFor returns an error unless a pod is Pending and why says what it lacks.
+func (c *cluster) pendingFor(pod, reason string) error {
+	out, err := c.run("why", "pod", pod)
+	phase, notRead := c.run("kubectl", "get", "pod", pod, "-o", "jsonpath={.status.phase}")
+	if err = cmp.Or(err, notRead); err != nil || phase != "Pending" || !strings.Contains(out, reason) {
+		return fmt.Errorf("%v: pod %s is %s, and why does not name %s:\n%s", err, pod, phase, reason, out)
+	}
+	return nil
 }
 
 // runs waits until a pod runs, and returns its node.

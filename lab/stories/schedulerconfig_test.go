@@ -1,6 +1,7 @@
 package stories
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,16 +64,19 @@ spec:
 `)
 	c.wantPods(time.Minute, "default", "web", 3)
 	c.wantPods(time.Minute, "default", "job", 1)
-	on := c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}")
-	zones := map[string]bool{}
-	for _, n := range c.nodes() {
-		if slices.Contains(strings.Fields(on), n.Name) {
-			zones[n.Labels["topology.kubernetes.io/zone"]] = true
+	c.eventually(time.Minute, func() error { // a pod may move between the two reads
+		on := c.kubectl("get", "pods", "-l", "app=web", "-o", "jsonpath={.items[*].spec.nodeName}")
+		zones := map[string]bool{}
+		for _, n := range c.nodes() {
+			if slices.Contains(strings.Fields(on), n.Name) {
+				zones[n.Labels["topology.kubernetes.io/zone"]] = true
+			}
 		}
-	}
-	if len(zones) != 3 {
-		t.Errorf("three pods that spread over zones have nodes in %v", zones)
-	}
+		if len(zones) != 3 {
+			return fmt.Errorf("three pods that spread over zones have nodes in %v", zones)
+		}
+		return nil
+	})
 	if out, err := c.run("why", "pod/job"); err != nil || strings.Contains(out, "it uses scheduler") {
 		t.Errorf("why of a pod of the profile batch: %v\n%s", err, out)
 	}

@@ -108,7 +108,7 @@ func TestThePageShowsTheCluster(t *testing.T) {
 	if pictures == "" {
 		pictures = t.TempDir()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	script := exec.CommandContext(ctx, "node", "test/cluster.mjs", link, pictures)
 	script.Dir = filepath.Join(root, "view", "web", "page")

@@ -40,7 +40,7 @@ var whyDeparted = []departed{
 		why:   "(DaemonSetCrowdedOut)",
 		leave: func(c *cluster, _ *karpv1.NodeClaim) { c.apply(daemonSet("crowded-out", "1000m")) },
 	},
-	{name: "expired", template: "expireAfter: 20s", why: "(Expired)"},
+	{name: "expired", template: "expireAfter: 60s", why: "(Expired)"},
 	{
 		name: "deleted", why: "(Deleted)", leave: func(c *cluster, claim *karpv1.NodeClaim) {
 			c.kubectl("delete", "nodeclaim", claim.Name, "--wait=false")

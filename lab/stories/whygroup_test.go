@@ -34,7 +34,7 @@ func (c *cluster) growing(name, disruption, types string, pods int) {
 	if got := len(c.poolClaims(name)); got != pods {
 		c.t.Fatalf("%d nodes of pool %s, want one for each of %d pods", got, name, pods)
 	}
-	c.kubectl("wait", "--for=condition=Initialized", "--timeout=1m", "nodeclaims", "-l", "karpenter.sh/nodepool="+name)
+	c.kubectl("wait", "--for=condition=Initialized", "--timeout=240s", "nodeclaims", "-l", "karpenter.sh/nodepool="+name)
 }
 
 // groupStory asks about one of the nodes: the answer names the others, what they wait for, and until when.

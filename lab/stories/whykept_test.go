@@ -113,7 +113,7 @@ func (c *cluster) goingStory(name string) {
 			out := c.why(subject)
 			for _, want := range []string{
 				"it is being removed: its NodeClaim was deleted, by a person or another program",
-				"blocked", pod + " by karpenter.sh/do-not-disrupt",
+				"blocked", pod + " by karpenter.sh/do-not-disrupt", pod + " is not evicted yet",
 			} {
 				if !strings.Contains(out, want) {
 					return fmt.Errorf("%q is not said of %s:\n%s", want, subject, out)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -76,13 +77,20 @@ func (l *looker) wantAnswer(question string, words ...string) string {
 // wantRefusal checks that a question fails with these words in its error.
 func (l *looker) wantRefusal(question string, words ...string) {
 	l.t.Helper()
+	if err := l.refusal(question, words...); err != nil {
+		l.t.Error(err)
+	}
+}
+
+// refusal returns an error unless a question fails with these words in its error.
+func (l *looker) refusal(question string, words ...string) error {
 	out, err := l.asks(question)
 	for _, w := range words {
 		if err == nil || !strings.Contains(out, w) {
-			l.t.Errorf("%s: %v\n%s\nwant an error with %q", question, err, out, w)
-			break
+			return fmt.Errorf("%s: %v\n%s\nwant an error with %q", question, err, out, w)
 		}
 	}
+	return nil
 }
 
 // wroteNothing checks, in the API server's audit log, that the service accounts only sent reads.

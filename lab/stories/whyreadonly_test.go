@@ -124,7 +124,9 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	})
 	t.Run("without any kind of Karpenter", func(t *testing.T) {
 		l := &looker{c.as(t), viewer.kubeconfig}
-		l.wantRefusal("why pod/huge -n look", "the cluster has no ", "nodeless crds | kubectl apply", "--partial")
+		l.eventually(time.Minute, func() error { // the API server serves a deleted kind for a while
+			return l.refusal("why pod/huge -n look", "the cluster has no ", "nodeless crds | kubectl apply", "--partial")
+		})
 		l.wantRefusal("plan --scale deployment/web=3 -n look", "the cluster has no ", "--partial")
 		wantGolden(t, "viewer-pod-no-kinds",
 			l.wantAnswer("why pod/huge -n look --partial", "90Ti", "the cluster has no nodepools.karpenter.sh"))

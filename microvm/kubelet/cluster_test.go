@@ -75,7 +75,24 @@ func (c *cluster) serve(t *testing.T, pods ...string) {
 			}
 		}()
 		t.Cleanup(func() { cancel(); <-done })
+		c.sign(t, c.node(pod), l.Addr().(*net.TCPAddr).AddrPort().Addr())
 	}
+}
+
+// sign waits until a node has its certificate: requests of a busy machine may be signed too late for a client.
+func (c *cluster) sign(t *testing.T, node string, at netip.Addr) {
+	t.Helper()
+	signer, ok := c.certificates.(*Signer)
+	if !ok {
+		return
+	}
+	planetest.Eventually(t, "a certificate of node "+node, func(ctx context.Context) error {
+		_, err := signer.Certificate(ctx, node, at)
+		if err != nil {
+			signer.Forget(node) // so that it asks again at once
+		}
+		return err
+	})
 }
 
 func (c *cluster) node(pod string) string { return "fargate-" + c.namespace + "-" + pod }

@@ -169,6 +169,21 @@ func (b *bench) hears(text string) {
 	}
 }
 
+// delivered waits until every output has recorded that its first n lines were accepted: a line whose response is still
+// on its way when the output ends may be sent again.
+func (b *bench) delivered(n int64) {
+	b.t.Helper()
+	deadline := time.Now().Add(patience)
+	for _, l := range b.route.current() {
+		for l.position()["app"] < n {
+			if time.Now().After(deadline) {
+				b.t.Fatalf("output %s has accepted only %d lines, want %d", l.out, l.position()["app"], n)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
 // configure sets the router's configuration.
 func (b *bench) configure(data map[string]string) {
 	b.t.Helper()

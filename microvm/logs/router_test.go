@@ -227,6 +227,7 @@ func TestAnotherProcessGoesOnWhereTheLastOneWas(t *testing.T) {
 	b.outputs(section)
 	b.log.say(10)
 	c.until(t, "the last line", has("line 10"))
+	b.delivered(10)
 	b.router.Close()
 	b.log.say(5)
 	b.begin()
@@ -240,12 +241,15 @@ func TestARunningPodFollowsTheConfigMap(t *testing.T) {
 	b.log.say(1)
 	b.outputs(first.output("http", "Format json_lines"))
 	first.until(t, "the first line", has("line 1"))
+	b.delivered(1)
 	b.outputs(second.output("http", "Format json_lines")) // a changed output continues where it was
 	b.log.say(1)
 	second.until(t, "the second line", has("line 2"))
+	b.delivered(2)
 	// A new output starts from the beginning.
 	b.outputs(second.output("http", "Format json_lines"), first.output("http", "Format json_lines", "Retry_Limit 3"))
 	first.until(t, "all lines", has("line 2"))
+	b.delivered(2)
 	if got := numbers(second.all()); len(got) != 1 || got[0] != "2" {
 		t.Errorf("the changed output got lines %v, want 2 alone", got)
 	}

@@ -151,7 +151,7 @@ func (w *state) rejected(t *testing.T, hosts ...string) {
 // to the other host when one is stopped. A host that returns removes microVMs that it no longer has orders for.
 func TestMachinesThatJoinRunPods(t *testing.T) {
 	w := takesHosts(t)
-	w.away = 15 * time.Second
+	w.away = 45 * time.Second
 	w.controller(t)
 	one, two := w.joins(t, "one", "10.77.0.1", "10.77.0.0/20"), w.joins(t, "two", "10.77.16.1", "10.77.16.0/20")
 	w.rejected(t, "one", "two")
@@ -215,6 +215,9 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 		Spec:       w.pod("", "1m").Spec,
 	}
 	other.Spec.NodeName = "not-a-host"
+	// Pods of a Node that does not exist are deleted after 40 s.
+	elsewhere := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: other.Spec.NodeName}}
+	w.create(t, elsewhere)
 	w.create(t, other)
 
 	kube, node := kubernetes.NewForConfigOrDie(h.id.REST), h.as(pods[0].Spec.NodeName)
@@ -297,7 +300,8 @@ func TestAHostMayOnlyWhatItsPodsNeed(t *testing.T) {
 			t.Errorf("%s: %v; want that it is forbidden", what, err)
 		}
 	}
-	if err := w.Client.Delete(t.Context(), other, client.GracePeriodSeconds(0)); err != nil {
+	if err := errors.Join(w.Client.Delete(t.Context(), other, client.GracePeriodSeconds(0)),
+		w.Client.Delete(t.Context(), elsewhere)); err != nil {
 		t.Error(err)
 	}
 	_, err := agent.Join(t.Context(), h.joinConfig(), t.TempDir(), time.Now())

@@ -59,9 +59,10 @@ func TestTheControlPlanesMetrics(t *testing.T) {
 			return err
 		})
 	}
-	if _, err := client.Discovery().ServerResourcesForGroupVersion("metrics.eks.amazonaws.com/v1"); err != nil {
-		t.Error(err)
-	}
+	planetest.Eventually(t, "discovery", func(context.Context) error { // an API may be unavailable for a moment
+		_, err := client.Discovery().ServerResourcesForGroupVersion("metrics.eks.amazonaws.com/v1")
+		return err
+	})
 	if _, err := client.CoreV1().Services(metav1.NamespaceSystem).Get(
 		t.Context(), "eks-extension-metrics-api", metav1.GetOptions{}); err != nil {
 		t.Error(err)

@@ -29,10 +29,11 @@ import (
 )
 
 const (
-	namespace   = metav1.NamespaceSystem
-	managedBy   = "app.kubernetes.io/managed-by"
-	us          = "nodeless"
-	stopTimeout = 5 * time.Second
+	namespace         = metav1.NamespaceSystem
+	managedBy         = "app.kubernetes.io/managed-by"
+	us                = "nodeless"
+	stopTimeout       = 5 * time.Second // of requests in progress
+	unregisterTimeout = 30 * time.Second
 )
 
 // API is one version of an API group.
@@ -88,7 +89,7 @@ func (a API) run(ctx context.Context, kubeconfig string) error {
 	}
 	<-ctx.Done()
 	<-stopped
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), unregisterTimeout)
 	defer cancel()
 	return a.Unregister(last, config)
 }

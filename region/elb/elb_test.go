@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nodeless/nodeless/internal/kit/clock"
+	"github.com/nodeless/nodeless/internal/kit/porttest"
 	"github.com/nodeless/nodeless/region"
 	"github.com/nodeless/nodeless/region/elb"
 )
@@ -91,9 +91,7 @@ func must[T any](v T, err error) func(*testing.T) T {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l := must(net.Listen("tcp4", "127.0.0.1:0"))(t)
-	defer func() { _ = l.Close() }()
-	return int(netip.MustParseAddrPort(l.Addr().String()).Port())
+	return porttest.Free(t, 16700, 16799)
 }
 
 func (s *story) forward() []region.ListenerAction {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	karpv1 "sigs.k8s.io/karpenter/pkg/apis/v1"
@@ -61,7 +62,7 @@ func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithCancel(context.Background()) // the feed lasts as long as the test
 	s.Cleanup(cancel)
 	f, err := watcher.Start(ctx, watcher.Options{
 		REST: cfg, Context: "story", Selector: "story=" + s.namespace, Decisions: decisions, Addresses: true, Model: m,
@@ -70,7 +71,9 @@ func (s *story) lookFor(cfg *rest.Config, decisions bool) (*view.Model, error) {
 		return nil, err
 	}
 	s.Cleanup(f.Stop)
-	return m, f.Wait(ctx)
+	first, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return m, f.Wait(first)
 }
 
 func (s *story) node(name string) *corev1.Node { return s.nodeOf(name, func(*corev1.Node) {}) }
@@ -94,7 +97,32 @@ func (s *story) nodeOf(name string, change func(*corev1.Node)) *corev1.Node {
 	if err := s.api.Status().Patch(context.Background(), n, client.MergeFrom(before)); err != nil {
 		s.Fatal(err)
 	}
+	s.keepReady(n.Name)
 	return n
+}
+
+// keepReady sends a node's heartbeats until the test ends, in place of a kubelet: Kubernetes takes a node without them
+// for lost after 50 s.
+func (s *story) keepReady(node string) {
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	s.Cleanup(func() { stop(); <-done })
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(10 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":"True","lastHeartbeatTime":%q}]}}`,
+				time.Now().UTC().Format(time.RFC3339))
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+			_ = s.api.Status().Patch(ctx, n, client.RawPatch(types.StrategicMergePatchType, []byte(patch)))
+		}
+	}()
 }
 
 func (s *story) pod(name, node string) *corev1.Pod { return s.podOf(name, node, func(*corev1.Pod) {}) }

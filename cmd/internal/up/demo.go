@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/cmd/internal/localcluster"
@@ -47,7 +50,7 @@ func (l *local) demo(ctx context.Context) error {
 	var last string
 	told := false
 	for {
-		n, err := l.look(ctx)
+		n, wanted, err := l.look(ctx)
 		if err != nil {
 			return err
 		}
@@ -55,7 +58,7 @@ func (l *local) demo(ctx context.Context) error {
 			l.p.Status("  %5.1fs  %s", time.Since(started).Seconds(), line)
 			last = line
 		}
-		if !told && n.settled() {
+		if !told && n.settled(wanted) {
 			told = true
 			l.p.EndStatus()
 			l.whatNext(n, time.Since(started))
@@ -72,16 +75,32 @@ func (l *local) demo(ctx context.Context) error {
 	}
 }
 
-func (l *local) look(ctx context.Context) (counts, error) {
-	n, err := count(ctx, l.client, client.MatchingLabels{"app": demoName})
-	if err != nil {
-		return n, err
+// look returns the counts of the demo, and how many pods its Deployment wants.
+func (l *local) look(ctx context.Context) (n counts, wanted int, err error) {
+	if wanted, err = replicas(ctx, l.client); err != nil {
+		return n, 0, err
 	}
-	return n, n.countRegion(ctx, l.regionURL, l.regionToken)
+	if n, err = count(ctx, l.client, client.MatchingLabels{"app": demoName}); err != nil {
+		return n, 0, err
+	}
+	return n, wanted, n.countRegion(ctx, l.regionURL, l.regionToken)
 }
 
-// settled reports whether every pod of the demo runs.
-func (n counts) settled() bool { return n.PodsPending == 0 && n.PodsRunning > 0 && n.ClaimsOpen == 0 }
+// replicas returns how many pods the demo's Deployment wants, none if somebody deleted it.
+func replicas(ctx context.Context, cl client.Client) (int, error) {
+	var d appsv1.Deployment
+	err := cl.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: demoName}, &d)
+	if client.IgnoreNotFound(err) != nil {
+		return 0, fmt.Errorf("read Deployment %s: %w", demoName, err)
+	}
+	return int(ptr.Deref(d.Spec.Replicas, 0)), nil
+}
+
+// settled reports whether every pod of the demo runs. Pods are created one by one, so those that exist may all run
+// before the last one is created.
+func (n counts) settled(wanted int) bool {
+	return n.PodsRunning > 0 && n.PodsRunning >= wanted && n.PodsPending == 0 && n.ClaimsOpen == 0
+}
 
 // progressLine formats the state of the demo in 80 columns.
 func progressLine(n counts) string {

@@ -19,7 +19,7 @@ const seen = async (what) => {
 const sums = tab.getByTestId("sums");
 const go = (screen) => tab.getByRole("navigation", { name: "Screens" }).getByRole("link", { name: screen }).click();
 try {
-  tab.setDefaultTimeout(150000);
+  tab.setDefaultTimeout(240000);
   const page = await enter(tab, link);
   await tab.context().grantPermissions(["clipboard-read", "clipboard-write"], { origin: page });
   await tab.getByRole("heading", { name: "There are no nodes" }).waitFor();
