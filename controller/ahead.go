@@ -17,14 +17,17 @@ import (
 func (r *components) newAhead(ctx context.Context, o Options, api client.Client,
 	recorder record.EventRecorder,
 ) (*ahead.Controller, error) {
-	planner := ahead.Planner{State: r.state, Provision: engine.Provision, Policy: o.Policy, Boots: &ahead.Boots{}}
-	if r.fargate != nil {
-		planner.Apart = func(pod *corev1.Pod) bool {
-			return fargate.Choose(r.fargateProfiles(ctx), pod).Profile != nil
-		}
+	planner := ahead.Planner{
+		State: r.state, Provision: engine.Provision, Policy: o.Policy, Boots: &ahead.Boots{},
+		Apart: func(pod *corev1.Pod) bool { return r.apart(ctx, pod) },
 	}
 	return ahead.New(ctx, ahead.Options{
 		Planner: planner, Cache: r.cache, CronJobs: readable(api, o.Log)(ctx, &batchv1.CronJob{}), Recorder: recorder,
 		Registry: r.registry, Clock: o.Clock, Log: o.Log,
 	})
+}
+
+// apart reports whether a pod that is yet to be created will run in a microVM.
+func (r *components) apart(ctx context.Context, pod *corev1.Pod) bool {
+	return r.fargate != nil && fargate.Choose(r.fargateProfiles(ctx), pod).Profile != nil
 }

@@ -101,7 +101,7 @@ func build(ctx context.Context, o Options, kube kubernetes.Interface) (*componen
 	r.state = cluster.New(cluster.Options{
 		Clock: o.Clock, Scheduler: o.Scheduler, Overlays: r.gates.NodeOverlay, BuiltInCNI: o.AutoMode.HasCNI(),
 		NoStatic: !r.gates.StaticCapacity, NoDevices: o.IgnoreDRA, Readable: readable(api, o.Log), Networks: r.networks,
-		ClassKinds: classes.Kinds,
+		ClassKinds: classes.Kinds, Apart: func(pod *corev1.Pod) bool { return r.apart(ctx, pod) },
 	})
 	r.counters = metrics.New(r.registry)
 	r.applier = apply.New(apply.Options{

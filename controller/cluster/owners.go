@@ -40,6 +40,7 @@ type owners struct {
 	*hub
 	objects *objects
 	pods    *pods
+	apart   func(*corev1.Pod) bool // Options.Apart
 	by      map[types.UID]*owner
 
 	starting map[types.UID]*starting // by owner
@@ -49,8 +50,10 @@ type owners struct {
 	until    time.Time                 // when an owner that creates nothing counts as stuck, zero if no pods are expected
 }
 
-func newOwners(h *hub, objects *objects, pods *pods) *owners {
-	return &owners{hub: h, objects: objects, pods: pods, by: map[types.UID]*owner{}, starting: map[types.UID]*starting{}}
+func newOwners(h *hub, objects *objects, pods *pods, apart func(*corev1.Pod) bool) *owners {
+	return &owners{
+		hub: h, objects: objects, pods: pods, apart: apart, by: map[types.UID]*owner{}, starting: map[types.UID]*starting{},
+	}
 }
 
 func (os *owners) of(uid types.UID) *owner {

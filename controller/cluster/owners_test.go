@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodeless/nodeless/engine/model"
+	"github.com/nodeless/nodeless/internal/kit/clock"
 )
 
 func ownedBy(kind, uid, name, node string, version int) *corev1.Pod {
@@ -185,7 +186,8 @@ func TestTheNumberOfExpectedPodsIsBounded(t *testing.T) {
 
 // A ReplicaSet whose controller is busy with others has no pod yet. While any pod waits, its template says what comes.
 func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
-	w, c := fresh()
+	c := clock.NewVirtual(noon)
+	w := New(Options{Clock: c, Apart: func(p *corev1.Pod) bool { return p.Labels["in"] == "microvm" }})
 	web := replicaSet(3, false, 1)
 	web.Spec.Template.Spec = podOf("x", "", "2", 1).Spec
 	before := w.Workloads()
@@ -228,12 +230,17 @@ func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
 	if got := expectedNames(w.Snapshot()); got != "" {
 		t.Errorf("nothing came: %q are expected", got)
 	}
-	apart := replicaSet(2, false, 7)
-	apart.UID, apart.Name, apart.Spec.Template = "apart", "apart", web.Spec.Template
-	apart.Spec.Template.Spec.SchedulerName = "another"
-	apart.CreationTimestamp = metav1.Time{Time: c.Now()}
-	w.Update(apart)
-	if got := w.Snapshot().Expected; len(got) > 0 {
-		t.Errorf("for another scheduler: %+v", got)
+	for i, apart := range []*appsv1.ReplicaSet{replicaSet(2, false, 7), replicaSet(2, false, 8)} {
+		apart.UID, apart.Spec.Template = types.UID(fmt.Sprint("apart-", i)), web.Spec.Template
+		apart.Name, apart.CreationTimestamp = string(apart.UID), metav1.Time{Time: c.Now()}
+		if i == 0 {
+			apart.Spec.Template.Spec.SchedulerName = "another"
+		} else {
+			apart.Spec.Template.Labels = map[string]string{"in": "microvm"}
+		}
+		w.Update(apart)
+		if got := w.Snapshot().Expected; len(got) > 0 {
+			t.Errorf("need no node of a pool: %+v", got)
+		}
 	}
 }

@@ -31,9 +31,12 @@ func (os *owners) starts(kind string, object metav1.Object, template *corev1.Pod
 		},
 		Spec: translate.AsCreated(&template.Spec, os.objects.limitRangesOf(object.GetNamespace())),
 	}
+	os.started(object.GetUID())
+	if os.apart != nil && os.apart(o) {
+		return
+	}
 	m, _ := os.pods.storage.shapeOf(o)
 	next := &pod{Pod: os.pods.storage.spread.config.ReadPod(o), shape: os.pods.shapes.intern(m)}
-	os.started(object.GetUID())
 	os.starting[object.GetUID()] = &starting{object: o, pod: next}
 }
 

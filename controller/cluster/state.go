@@ -46,6 +46,8 @@ type Options struct {
 	NoStatic bool
 	// NoExpected disables expected pods, which their controllers have yet to create, for a State of what exists.
 	NoExpected bool
+	// Apart reports whether a pod that is yet to be created will need none of the NodePools' nodes; nil = none of them.
+	Apart func(*corev1.Pod) bool
 	// ReadFailures reads launch failures from the status of NodePools, for a State that launches nothing itself.
 	ReadFailures bool
 }
@@ -128,7 +130,7 @@ func New(o Options) *State {
 		hub: h, objects: objects, nodes: nodes, names: o.Names, catalogs: catalogs, offerings: offerings,
 	}
 	nominations := &nominations{hub: h, objects: objects, nodes: nodes, pods: pods, nominees: map[string]time.Time{}}
-	owners := newOwners(h, objects, pods)
+	owners := newOwners(h, objects, pods, o.Apart)
 	pods.owners, pods.nominations = owners, nominations
 	return &State{
 		owners: owners, quotas: &quotas{objects: objects}, subnets: subnets, devices: devices,
