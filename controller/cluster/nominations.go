@@ -26,13 +26,24 @@ type nominations struct {
 	nominees   map[string]time.Time
 	promised   map[model.PodKey]string   // NodeClaims of nodes that are not ready yet
 	promisedOn map[string][]model.PodKey // by NodeClaim, nil = to be made
+	arrivals   []arrival                 // since the newest plan
 }
 
+// arrival is a pod that was created, and the expected pod whose place it takes.
+type arrival struct{ expected, came model.PodKey }
+
 // Nominate records on which nodes the newest plan places pods, by their names in the snapshot, and, for each waiting
-// pod that has its place on a node that is not ready yet, the node's NodeClaim.
+// pod that has its place on a node that is not ready yet, the node's NodeClaim. It keeps promised.
 func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
+	for _, a := range nm.arrivals { // while the plan was made
+		if claim, ok := promised[a.expected]; ok {
+			delete(promised, a.expected)
+			promised[a.came] = claim
+		}
+	}
+	nm.arrivals = nil
 	if !maps.Equal(nm.promised, promised) {
 		nm.promised, nm.promisedOn, nm.stalePending = promised, nil, true
 	}
@@ -87,8 +98,12 @@ func (nm *nominations) Contested(claim string) bool {
 	return false
 }
 
-// inherit gives the place of an expected pod to the pod that was created.
+// inherit gives the place of an expected pod to the pod that was created, also if a plan in progress is about to give
+// the expected pod a place.
 func (nm *nominations) inherit(expected, came model.PodKey) {
+	if len(nm.arrivals) < maxExpected {
+		nm.arrivals = append(nm.arrivals, arrival{expected, came})
+	}
 	if claim, ok := nm.promised[expected]; ok {
 		delete(nm.promised, expected)
 		nm.promised[came], nm.promisedOn = claim, nil

@@ -184,6 +184,25 @@ func TestTheNumberOfExpectedPodsIsBounded(t *testing.T) {
 	}
 }
 
+// Between a snapshot and the plan for it a pod is created: it takes the place of the one that the plan expects.
+func TestAPodThatArrivesDuringAPlanHasAPlace(t *testing.T) {
+	w, _ := fresh()
+	w.Update(replicaSet(3, false, 1))
+	w.Update(ownedBy("ReplicaSet", "web", "a", "", 2))
+	s := w.Snapshot()
+	b := ownedBy("ReplicaSet", "web", "b", "", 3)
+	w.Update(b)
+	w.Nominate(nil, map[model.PodKey]string{
+		s.Pending[0].PodKey: "c1", s.Expected[0].PodKey: "c2", s.Expected[1].PodKey: "c3",
+	})
+	w.Update(ownedBy("ReplicaSet", "web", "c", "", 4))
+	for claim, want := range map[string]string{"c1": "a", "c2": "b", "c3": "c"} {
+		if got := w.Promised(claim); len(got) != 1 || got[0].Name != want {
+			t.Errorf("%s is promised to %v, want %s", claim, got, want)
+		}
+	}
+}
+
 // A ReplicaSet whose controller is busy with others has no pod yet. While any pod waits, its template says what comes.
 func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
 	c := clock.NewVirtual(noon)
