@@ -134,10 +134,10 @@ var kindByType = func() map[reflect.Type]kind {
 func ownerOf[T client.Object](object T, update func(*owners, T, time.Time), selector func(T) *metav1.LabelSelector,
 ) kind {
 	return kindOf(object, func(s *State, o T, now time.Time) {
+		s.controls(o.GetUID(), selector(o))
 		if !s.noExpected {
 			update(s.owners, o, now)
 		}
-		s.controls(o.GetUID(), selector(o))
 	}, func(s *State, o T, _ time.Time) {
 		s.owners.forget(o)
 		s.controls(o.GetUID(), nil)

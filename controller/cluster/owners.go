@@ -28,9 +28,7 @@ type owner struct {
 	succeeded int // its pods that have succeeded and still exist
 	done      int // of a Job: succeeded pods, by its status
 	failing   bool
-	kind      string                  // with template, in an argument of update alone
-	template  *corev1.PodTemplateSpec // nil = not known
-	progress  time.Time               // when it or its newest pod was created, or it was seen to want more
+	progress  time.Time // when it or its newest pod was created, or it was seen to want more
 }
 
 // owners are the controllers of pods. Pods that an owner wants and has not created yet are expected: ReplicaSets and
@@ -74,7 +72,7 @@ func (os *owners) recount(before, now *corev1.Pod) {
 	}
 }
 
-// created notes a new pod. Of an owner that cannot be read, each is a surprise.
+// created notes a new pod. If its owner cannot be read, the pod could not be expected, and counts as a workload.
 func (os *owners) created(pod *corev1.Pod) {
 	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
@@ -120,18 +118,13 @@ func (os *owners) update(object metav1.Object, now time.Time, says owner) {
 	o.name = types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	o.read, o.desired, o.remaining, o.done, o.failing = true, says.desired, says.remaining, says.done, says.failing
 	switch created := object.GetCreationTimestamp().Time; {
-	case before.read && o.desired > before.desired:
+	case before.read && (o.desired > before.desired || before.failing && !o.failing):
 		o.progress = now
 	case created.After(o.progress):
 		o.progress = created
 	}
-	switch grown := !before.read || o.desired > before.desired; {
-	case o.missing() == 0:
-		os.started(object.GetUID())
-	case grown:
-		if os.workloads++; says.template != nil && (before.read || o.active == 0) {
-			os.starts(says.kind, object, says.template)
-		}
+	if o.missing() > 0 && (!before.read || before.desired == 0) {
+		os.workloads++
 	}
 	if o.missing() != before.missing() {
 		os.poke()
@@ -178,12 +171,20 @@ func replicasOf(n *int32) int {
 }
 
 func (os *owners) updateReplicaSet(o *appsv1.ReplicaSet, now time.Time) {
-	says := owner{desired: replicasOf(o.Spec.Replicas), remaining: -1, kind: "ReplicaSet", template: &o.Spec.Template}
+	says := owner{desired: replicasOf(o.Spec.Replicas), remaining: -1}
 	for i := range o.Status.Conditions {
 		c := &o.Status.Conditions[i]
 		says.failing = says.failing || c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
 	}
+	before := os.by[o.UID]
+	grown := before == nil || !before.read || before.desired < says.desired || before.failing
 	os.update(o, now, says)
+	switch after := os.of(o.UID); {
+	case after.missing() == 0:
+		os.started(o.UID)
+	case grown && after.active == 0:
+		os.starts(o)
+	}
 }
 
 func (os *owners) updateReplicationController(o *corev1.ReplicationController, now time.Time) {
@@ -199,7 +200,7 @@ func (os *owners) updateReplicationController(o *corev1.ReplicationController, n
 // updateStatefulSet expects pods of a StatefulSet only if it creates them in parallel: otherwise each pod is created
 // when the one before it is ready, which takes longer than launching a node.
 func (os *owners) updateStatefulSet(o *appsv1.StatefulSet, now time.Time) {
-	says := owner{remaining: -1, kind: "StatefulSet", template: &o.Spec.Template}
+	says := owner{remaining: -1}
 	if o.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
 		says.desired = replicasOf(o.Spec.Replicas)
 	}
@@ -248,8 +249,8 @@ func (s *State) renderExpected(now time.Time) []model.Pod {
 // render returns what Snapshot.Expected has beside the successors of evicted pods: for each owner of waiting pods, as
 // many pods like its newest waiting one as it has yet to create and as its namespace's quotas allow. An owner that
 // has created nothing for the duration nominated is stuck, and no more pods are expected of it. While any pod waits,
-// owners that have created none yet are expected to follow their templates: kube-controller-manager works on five
-// ReplicaSets at a time (--concurrent-replicaset-syncs), so that the sixth begins when one of the others is complete.
+// ReplicaSets that have no pod yet are expected to follow their templates: kube-controller-manager works on five of
+// them at a time (--concurrent-replicaset-syncs), so that the sixth begins when one of the others is complete.
 func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]int, now time.Time) []model.Pod {
 	os.until, os.keys = time.Time{}, map[string][]model.PodKey{}
 	newest := map[types.UID]*pod{}
@@ -279,7 +280,9 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 			continue
 		}
 		object := os.objects.pods.live[types.NamespacedName{Namespace: like.Key.Namespace, Name: like.Key.Name}]
-		if s := os.starting[uid]; s != nil {
+		s := os.starting[uid]
+		template := s != nil && s.pod == like
+		if template {
 			object = s.object
 		}
 		if n = rooms.take(object, n); n <= 0 {
@@ -288,7 +291,11 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 		if os.until.IsZero() || stuck.Before(os.until) {
 			os.until = stuck
 		}
-		out = append(out, os.expect(nm, o, string(uid), like, n)...)
+		coming := os.expect(nm, o, string(uid), like, n)
+		for i := range coming {
+			coming[i].FromTemplate = template
+		}
+		out = append(out, coming...)
 	}
 	model.SortPending(out)
 	if !slices.Equal(os.expected, out) {
@@ -304,7 +311,6 @@ func (os *owners) expect(nm *nominations, o *owner, uid string, like *pod, n int
 	for i := range out {
 		out[i] = like.model()
 		number := o.active + i + 1
-		out[i].FromTemplate = os.starting[types.UID(uid)] != nil
 		out[i].Name, out[i].UID = fmt.Sprintf("%s-expected-%06d", o.name.Name, number), fmt.Sprintf("%s-%06d", uid, number)
 		os.keys[uid] = append(os.keys[uid], out[i].PodKey)
 		out[i].Nominated = nm.promisedNode(out[i].PodKey)

@@ -242,24 +242,74 @@ func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
 	more := replicaSet(5, false, 5)
 	more.Spec.Template = web.Spec.Template
 	w.Update(more)
-	if s = w.Snapshot(); expectedNames(s) != "2 3 4 5" || !s.Expected[0].FromTemplate {
-		t.Errorf("one is bound, two were to come and two more are wanted: %+v", s.Expected)
+	if s = w.Snapshot(); expectedNames(s) != "" {
+		t.Errorf("scaled up, before the first of the new pods: %+v", s.Expected)
 	}
-	c.Advance(nominated)
-	if got := expectedNames(w.Snapshot()); got != "" {
-		t.Errorf("nothing came: %q are expected", got)
+	w.Update(ownedBy("ReplicaSet", "web", "b", "", 6))
+	if s = w.Snapshot(); expectedNames(s) != "3 4 5" || s.Expected[0].FromTemplate {
+		t.Errorf("scaled up, with the first of the new pods: %+v", s.Expected)
 	}
-	for i, apart := range []*appsv1.ReplicaSet{replicaSet(2, false, 7), replicaSet(2, false, 8)} {
-		apart.UID, apart.Spec.Template = types.UID(fmt.Sprint("apart-", i)), web.Spec.Template
-		apart.Name, apart.CreationTimestamp = string(apart.UID), metav1.Time{Time: c.Now()}
-		if i == 0 {
-			apart.Spec.Template.Spec.SchedulerName = "another"
-		} else {
-			apart.Spec.Template.Labels = map[string]string{"in": "microvm"}
+}
+
+// Of some ReplicaSets the template does not say what their pods will need, or they need no node.
+func TestTemplatesThatDoNotTellAreNotExpected(t *testing.T) {
+	for what, change := range map[string]func(*corev1.PodTemplateSpec){
+		"another scheduler": func(p *corev1.PodTemplateSpec) { p.Spec.SchedulerName = "another" },
+		"a microVM":         func(p *corev1.PodTemplateSpec) { p.Labels = map[string]string{"in": "microvm"} },
+		"a priority class":  func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "high" },
+		"a volume": func(p *corev1.PodTemplateSpec) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}}
+		},
+		"a device": func(p *corev1.PodTemplateSpec) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} },
+	} {
+		w := New(Options{
+			Clock: clock.NewVirtual(noon.Add(time.Minute)),
+			Apart: func(p *corev1.Pod) bool { return p.Labels["in"] == "microvm" },
+		})
+		w.Update(podOf("other", "", "1", 1))
+		for i, rs := range []*appsv1.ReplicaSet{replicaSet(2, false, 2), replicaSet(2, false, 3)} {
+			rs.Name = fmt.Sprint("web-", i)
+			rs.UID, rs.Spec.Template.Spec = types.UID(rs.Name), podOf("x", "", "2", 1).Spec
+			if i == 1 {
+				change(&rs.Spec.Template)
+			}
+			w.Update(rs)
+			if got := len(w.Snapshot().Expected); got != 2 {
+				t.Errorf("%s: %d pods are expected, want those of the other ReplicaSet", what, got)
+			}
 		}
-		w.Update(apart)
-		if got := w.Snapshot().Expected; len(got) > 0 {
-			t.Errorf("need no node of a pool: %+v", got)
+	}
+}
+
+func TestAReplicaSetThatNoLongerFailsIsExpected(t *testing.T) {
+	w, c := fresh()
+	w.Update(podOf("other", "", "1", 1))
+	for version, failing := range []bool{false, true, false} {
+		rs := replicaSet(2, failing, version+2)
+		rs.Spec.Template.Spec = podOf("x", "", "2", 1).Spec
+		w.Update(rs)
+		if got := expectedNames(w.Snapshot()); (got == "1 2") == failing {
+			t.Errorf("failing %v: %q are expected", failing, got)
 		}
+		c.Advance(nominated)
+	}
+}
+
+// kube-scheduler's default constraints spread a ReplicaSet's pods by its selector.
+func TestATemplateIsSpreadByDefault(t *testing.T) {
+	w := spreadByDefault(t)
+	w.storage.spread.watched["ReplicaSet"] = true // as Attach does
+	w.Update(podOf("other", "", "1", 1))
+	rs := replicaSet(2, false, 2)
+	rs.CreationTimestamp = metav1.Now()
+	rs.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	rs.Spec.Template.Labels = rs.Spec.Selector.MatchLabels
+	rs.Spec.Template.Spec = podOf("x", "", "2", 1).Spec
+	w.Update(rs)
+	s := w.Snapshot()
+	if len(s.Expected) != 2 || len(s.Shapes[s.Expected[0].Shape].Spread) == 0 {
+		t.Errorf("not spread: %+v", s.Expected)
 	}
 }

@@ -1,6 +1,6 @@
 // Package cycle is the decision cycle: snapshot, decide, check, apply. A Driver makes one cycle; the controller and
-// forecasts drive it. Run chooses the time: as soon as changes pause, a little later while they keep coming, and when
-// a node's consolidateAfter has passed. The engine decides, and an Applier carries out plans; both are given as
+// forecasts drive it. Run chooses the time: as soon as changes pause, later while controllers begin to want pods, and
+// when a node's consolidateAfter has passed. The engine decides, and an Applier carries out plans; both are given as
 // Options.
 package cycle
 

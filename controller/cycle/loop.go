@@ -115,6 +115,7 @@ func (l *loop) cycle(ctx context.Context) {
 	case <-l.o.State.Changed():
 	default:
 	}
+	l.seen = l.o.State.Workloads()
 	d := l.driver.Provision(ctx)
 	due := Sooner(d.Plan.RecheckAt, l.driver.Advance(ctx, &d))
 	due = Sooner(due, l.driver.Disrupt(ctx, &d))
@@ -136,8 +137,8 @@ func (d *Decision) Next(due, now time.Time) time.Time {
 	return later(Sooner(due, now.Add(resync)), now)
 }
 
-// How long changes are batched before a cycle. What a controller's pods wait for others is a fraction of the 40 s in
-// which an EC2 instance becomes a node; the requests of one `kubectl apply` are 20 to 100 ms apart.
+// How long changes are batched before a cycle. The requests of one `kubectl apply` are 20 to 100 ms apart. Waiting for
+// further controllers costs little: an EC2 instance takes 40 s to become a node.
 const (
 	minQuiet  = 10 * time.Millisecond  // after a single change
 	maxQuiet  = 60 * time.Millisecond  // while changes keep coming

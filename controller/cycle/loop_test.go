@@ -159,6 +159,13 @@ func TestPodsOfSeveralControllersArePlannedTogether(t *testing.T) {
 	if d := await(t, turns); !d.At.Equal(noon.Add(2*100*time.Millisecond + minGather)) {
 		t.Errorf("decided at %v", d.At)
 	}
+	s.wakesAt(t, 400*time.Millisecond+resync)
+	s.workloads++ // seen in the next cycle, which begins before the change is signalled
+	s.Advance(resync)
+	await(t, turns)
+	s.wakesAt(t, 400*time.Millisecond+2*resync)
+	s.changed <- struct{}{}
+	s.wakesAt(t, 400*time.Millisecond+resync+minQuiet)
 	var p Pace
 	for i := range 100 {
 		now := noon.Add(time.Duration(i) * 100 * time.Millisecond)

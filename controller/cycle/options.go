@@ -43,8 +43,8 @@ type Options struct {
 	// Recall makes every NodeClaim known to State, even those that the watch has not shown. Run calls it first. nil =
 	// State knows them.
 	Recall func(context.Context) error
-	// BatchIdle is how long Run waits for further changes after a change, BatchMax the longest wait in total; 0 = 10 to
-	// 60 ms and 300 ms.
+	// BatchIdle is how long Run waits for further changes after a change, BatchMax the longest wait in total. If both
+	// are 0, Run waits 10 to 60 ms and at most 300 ms, and 0.2 to 1 s once a controller wants pods.
 	BatchIdle, BatchMax time.Duration
 	// Promise makes pods keep the places that a plan gives them on nodes that are not ready yet (feature gate
 	// Nominations).

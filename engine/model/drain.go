@@ -36,13 +36,15 @@ func (s *Snapshot) Draining(names map[string]bool) *Snapshot {
 	return &out
 }
 
-// WithExpected returns the cluster with the expected pods already pending.
+// WithExpected returns the cluster with the expected pods already pending, but for those of which only a template is
+// known.
 func (s *Snapshot) WithExpected() *Snapshot {
 	if len(s.Expected) == 0 {
 		return s
 	}
 	out := *s
-	out.Pending, out.Expected = slices.Concat(s.Pending, s.Expected), nil
+	sure := slices.DeleteFunc(slices.Clone(s.Expected), func(p Pod) bool { return p.FromTemplate })
+	out.Pending, out.Expected = slices.Concat(s.Pending, sure), nil
 	SortPending(out.Pending)
 	return &out
 }

@@ -1,11 +1,26 @@
 package model
 
-// NominatedNodes returns the nodes on which the plan places real pods; placeholders never arrive.
+// NominatedNodes returns the nodes on which the plan places real pods; placeholders never arrive, and pods of which
+// only a template is known may arrive as others.
 func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
-	out, never := map[string]bool{}, s.Placeholders()
+	out, never, uncertain := map[string]bool{}, s.Placeholders(), s.FromTemplates()
 	for _, x := range p.Placements {
-		if !never[x.Pod] {
+		if !never[x.Pod] && !uncertain[x.Pod] {
 			out[x.Node] = true
+		}
+	}
+	return out
+}
+
+// FromTemplates returns the expected pods of which only a template is known, nil if there are none.
+func (s *Snapshot) FromTemplates() map[PodKey]bool {
+	var out map[PodKey]bool
+	for i := range s.Expected {
+		if s.Expected[i].FromTemplate {
+			if out == nil {
+				out = map[PodKey]bool{}
+			}
+			out[s.Expected[i].PodKey] = true
 		}
 	}
 	return out

@@ -9,9 +9,10 @@ import (
 
 // withExpectedPeers returns the cluster with those expected pods pending whose shape a pending pod has, so that nodes
 // are sized for all pods of a workload even if its controller creates them one after another. While any pod is pending,
-// so are those known from a template: several workloads that are created together share nodes. Expected pods get what
-// pending pods leave: they are Virtual, and less important than any other pod. Those below the policy's cutoff are
-// left out.
+// so are those known from a template, since workloads that are created together should share nodes; but not if where a
+// pod may run depends on other pods, some of which might be on launches that dropForTemplates drops. Expected pods get
+// what pending pods leave: they are Virtual, and less important than any other pod. Those below the policy's cutoff
+// are left out.
 func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
 	waits := map[int]bool{}
 	for i := range s.Pending {
@@ -19,9 +20,14 @@ func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot 
 			waits[p.Shape] = true
 		}
 	}
+	dependent := func(shape int) bool { return dependsOnPods(&s.Shapes[shape]) }
+	free := len(waits) > 0
+	for shape := range waits {
+		free = free && !dependent(shape)
+	}
 	var peers []model.Pod
 	for _, p := range s.Expected {
-		planned := waits[p.Shape] || p.FromTemplate && len(waits) > 0
+		planned := waits[p.Shape] || p.FromTemplate && free && !dependent(p.Shape)
 		if planned && !(policy.HasPriorityCutoff && p.Priority < policy.PriorityCutoff) {
 			p.Virtual, p.Expected, p.Priority = true, true, math.MinInt32
 			peers = append(peers, p)
@@ -38,12 +44,7 @@ func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot 
 
 // dropForTemplates drops launches whose pods are all known from templates alone. What is left has no known bound.
 func (d *Draft) dropForTemplates(s *model.Snapshot, policy *model.Policy) {
-	uncertain := map[model.PodKey]bool{}
-	for i := range s.Expected {
-		if p := &s.Expected[i]; p.FromTemplate {
-			uncertain[p.PodKey] = true
-		}
-	}
+	uncertain := s.FromTemplates()
 	plan, before := &d.Plan, len(d.Plan.Launches)
 	plan.Launches = slices.DeleteFunc(plan.Launches, func(l model.Launch) bool {
 		drop := len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, func(p model.PodKey) bool { return !uncertain[p] })

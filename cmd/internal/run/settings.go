@@ -198,10 +198,10 @@ func (s *settings) addProcess(f *pflag.FlagSet) {
 			" each 1000")
 	f.DurationVar(&s.batchIdle, "batch-idle-duration", 0,
 		"quiet time to wait for before planning for pods; longer means fewer, larger nodes for pods that "+
-			"trickle in (default: 10 to 60 ms, longer in a rush)")
+			"trickle in (default: 10 to 60 ms; 200 ms once a controller wants pods)")
 	f.DurationVar(&s.batchMax, "batch-max-duration", 0,
-		"longest wait while more pods arrive (default: 300 ms, or ten times --batch-idle-duration if that is "+
-			"given)")
+		"longest wait while more pods arrive (default: 300 ms; 1 s once a controller wants pods; ten times "+
+			"--batch-idle-duration if that is given)")
 	f.BoolVar(&s.ignoreDRA, "ignore-dra-requests", false,
 		"launch no nodes for pods with claims of dynamic resource allocation, as Karpenter does by default")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
