@@ -14,20 +14,17 @@ import (
 // what pending pods leave: they are Virtual, and less important than any other pod. Those below the policy's cutoff
 // are left out.
 func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
-	waits := map[int]bool{}
+	dependent := func(shape int) bool { return dependsOnPods(&s.Shapes[shape]) }
+	waits, free := map[int]bool{}, true
 	for i := range s.Pending {
-		if p := &s.Pending[i]; p.From == "" && !p.Virtual {
+		p := &s.Pending[i]
+		if free = free && !dependent(p.Shape); p.From == "" && !p.Virtual {
 			waits[p.Shape] = true
 		}
 	}
-	dependent := func(shape int) bool { return dependsOnPods(&s.Shapes[shape]) }
-	free := len(waits) > 0
-	for shape := range waits {
-		free = free && !dependent(shape)
-	}
 	var peers []model.Pod
 	for _, p := range s.Expected {
-		planned := waits[p.Shape] || p.FromTemplate && free && !dependent(p.Shape)
+		planned := waits[p.Shape] || p.FromTemplate && free && len(waits) > 0 && !dependent(p.Shape)
 		if planned && !(policy.HasPriorityCutoff && p.Priority < policy.PriorityCutoff) {
 			p.Virtual, p.Expected, p.Priority = true, true, math.MinInt32
 			peers = append(peers, p)

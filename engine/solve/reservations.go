@@ -19,7 +19,8 @@ type reservedNode struct {
 // withReservations returns the cluster with free instances of capacity reservations added as nodes in flight. It adds
 // those that pending pods use if they are offered them before any purchase, since they are already paid for. It
 // respects the limits of pools and the free instances of reservations; heavier pools choose first, and the instances
-// that their limits refuse are left to others. None is used for pods that only templates tell of. The second result is these nodes.
+// that their limits refuse are left to others. None is used for pods that only templates tell of. The second result is
+// these nodes.
 func withReservations(s *model.Snapshot, policy model.Policy) (*model.Snapshot, []reservedNode) {
 	all := reservedNodes(s, &policy)
 	if len(all) == 0 {
