@@ -37,8 +37,9 @@ type arrival struct{ expected, came model.PodKey }
 func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
-	for _, a := range nm.arrivals { // while the plan was made
-		if claim, ok := promised[a.expected]; ok {
+	for _, a := range nm.arrivals { // while the plan was made, if it does not know the pod
+		claim, ok := promised[a.expected]
+		if _, known := promised[a.came]; ok && !known && nm.pods.waits(a.came) {
 			delete(promised, a.expected)
 			promised[a.came] = claim
 		}

@@ -293,7 +293,9 @@ func (os *owners) render(nm *nominations, quotas *quotas, successors map[string]
 		}
 		coming := os.expect(nm, o, string(uid), like, n)
 		for i := range coming {
-			coming[i].FromTemplate = template
+			if coming[i].FromTemplate = template; template {
+				coming[i].Nominated = "" // a place is kept for the pods once they exist, not before
+			}
 		}
 		out = append(out, coming...)
 	}

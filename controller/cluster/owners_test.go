@@ -228,9 +228,18 @@ func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
 			t.Errorf("%s is of the template: %v, and requests %d", p.Name, p.FromTemplate, cpu)
 		}
 	}
+	w.Update(claimOf("c1", "", 2))
+	promised := map[model.PodKey]string{s.Expected[0].PodKey: "c1", s.Expected[1].PodKey: "c1"}
+	w.Nominate(nil, promised)
+	if s = w.Snapshot(); s.Expected[0].Nominated != "" {
+		t.Errorf("a place is kept for what only a template tells of: %+v", s.Expected[0])
+	}
 	w.Update(ownedBy("ReplicaSet", "web", "a", "", 3)) // 1 CPU: admission has changed it
 	s = w.Snapshot()
-	if got := expectedNames(s); got != "2 3" || s.Expected[0].FromTemplate ||
+	if s.Pending[1].Nominated != "c1" {
+		t.Errorf("the first pod has no place: %+v", s.Pending)
+	}
+	if got := expectedNames(s); got != "2 3" || s.Expected[0].FromTemplate || s.Expected[0].Nominated != "c1" ||
 		s.Shapes[s.Expected[0].Shape].Requests[model.CPU] != 1000 {
 		t.Errorf("beside the first pod %q are expected: %+v", got, s.Expected)
 	}

@@ -90,6 +90,12 @@ func (ps *pods) updatePod(o *corev1.Pod, now time.Time) {
 	ps.daemons.podCame(o, next)
 }
 
+// waits reports whether the pod waits for a node.
+func (ps *pods) waits(key model.PodKey) bool {
+	p := ps.all[types.NamespacedName{Namespace: key.Namespace, Name: key.Name}]
+	return p != nil && p.Key == key && p.Node == ""
+}
+
 // replace puts a pod in the place of the one of that name, nil if there is none. A pod without a shape neither waits
 // nor is bound.
 func (ps *pods) replace(key types.NamespacedName, old, next *pod, now time.Time) {

@@ -32,7 +32,7 @@ func (os *owners) starts(rs *appsv1.ReplicaSet) {
 		},
 		Spec: translate.AsCreated(&template.Spec, os.objects.limitRangesOf(rs.Namespace)),
 	}
-	if !tells(&o.Spec) || os.apart != nil && os.apart(o) {
+	if !tells(&o.Spec) {
 		return
 	}
 	m, _ := os.pods.storage.shapeOf(o)
@@ -64,7 +64,7 @@ func (os *owners) started(uid types.UID) {
 func (os *owners) awaited(newest map[types.UID]*pod) []types.UID {
 	var out []types.UID
 	for uid, s := range os.starting {
-		if newest[uid] == nil && s.pod.Waiting {
+		if newest[uid] == nil && s.pod.Waiting && !(os.apart != nil && os.apart(s.object)) {
 			newest[uid] = s.pod
 			out = append(out, uid)
 		}

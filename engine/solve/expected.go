@@ -11,8 +11,8 @@ import (
 // are sized for all pods of a workload even if its controller creates them one after another. While any pod is pending,
 // so are those known from a template, since workloads that are created together should share nodes; but not if where a
 // pod may run depends on other pods, some of which might be on launches that dropForTemplates drops. Expected pods get
-// what pending pods leave: they are Virtual, and less important than any other pod. Those below the policy's cutoff
-// are left out.
+// what pending pods leave, and those known from a template what other expected pods leave: they are Virtual, and less
+// important than any other pod. Those below the policy's cutoff are left out.
 func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
 	dependent := func(shape int) bool { return dependsOnPods(&s.Shapes[shape]) }
 	waits, free := map[int]bool{}, true
@@ -24,9 +24,12 @@ func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot 
 	}
 	var peers []model.Pod
 	for _, p := range s.Expected {
-		planned := waits[p.Shape] || p.FromTemplate && free && len(waits) > 0 && !dependent(p.Shape)
+		planned, priority := waits[p.Shape], int32(math.MinInt32+1)
+		if p.FromTemplate {
+			planned, priority = free && len(waits) > 0 && !dependent(p.Shape), math.MinInt32
+		}
 		if planned && !(policy.HasPriorityCutoff && p.Priority < policy.PriorityCutoff) {
-			p.Virtual, p.Expected, p.Priority = true, true, math.MinInt32
+			p.Virtual, p.Expected, p.Priority = true, true, priority
 			peers = append(peers, p)
 		}
 	}
