@@ -203,6 +203,21 @@ func TestAPodThatArrivesDuringAPlanHasAPlace(t *testing.T) {
 	}
 }
 
+// A plan that knows the pod that came expects another one under the same name.
+func TestAPodThatAPlanKnowsKeepsItsPlace(t *testing.T) {
+	w, _ := fresh()
+	w.Update(replicaSet(3, false, 1))
+	w.Update(ownedBy("ReplicaSet", "web", "a", "", 2))
+	first := w.Snapshot()
+	b := ownedBy("ReplicaSet", "web", "b", "", 3)
+	w.Update(b)
+	key := model.PodKey{Namespace: "default", Name: "b", UID: string(b.UID)}
+	w.Nominate(nil, map[model.PodKey]string{key: "c1", first.Expected[0].PodKey: "c2"})
+	if got := w.Promised("c1"); len(got) != 1 || got[0] != key {
+		t.Errorf("c1 is promised to %v", got)
+	}
+}
+
 // A ReplicaSet whose controller is busy with others has no pod yet. While any pod waits, its template says what comes.
 func TestWhatOwnersWillCreateFirstIsExpected(t *testing.T) {
 	c := clock.NewVirtual(noon)

@@ -14,7 +14,9 @@ import (
 // what pending pods leave, and those known from a template what other expected pods leave: they are Virtual, and less
 // important than any other pod. Those below the policy's cutoff are left out.
 func withExpectedPeers(s *model.Snapshot, policy *model.Policy) *model.Snapshot {
-	dependent := func(shape int) bool { return dependsOnPods(&s.Shapes[shape]) }
+	dependent := func(shape int) bool {
+		return shape < 0 || shape >= len(s.Shapes) || dependsOnPods(&s.Shapes[shape])
+	}
 	waits, free := map[int]bool{}, true
 	for i := range s.Pending {
 		p := &s.Pending[i]
@@ -59,16 +61,15 @@ func (d *Draft) dropForTemplates(s *model.Snapshot, policy *model.Policy) {
 }
 
 // forgetExpected drops the unplaced expected pods: nobody needs their Reasons.
-func (d *Draft) forgetExpected() {
-	unanswered := map[model.PodKey]bool{}
+func (d *Draft) forgetExpected(s *model.Snapshot) {
 	for _, p := range d.from {
 		for _, g := range slices.Concat(p.groups, p.infeasible) {
-			g.pods = slices.DeleteFunc(g.pods, func(i int) bool {
-				pod := &p.s.Pending[i]
-				unanswered[pod.PodKey] = pod.Expected
-				return pod.Expected
-			})
+			g.pods = slices.DeleteFunc(g.pods, func(i int) bool { return p.s.Pending[i].Expected })
 		}
 	}
-	d.Plan.Unplaced = slices.DeleteFunc(d.Plan.Unplaced, func(u model.Unplaced) bool { return unanswered[u.Pod] })
+	expected := map[model.PodKey]bool{}
+	for i := range s.Expected {
+		expected[s.Expected[i].PodKey] = true
+	}
+	d.Plan.Unplaced = slices.DeleteFunc(d.Plan.Unplaced, func(u model.Unplaced) bool { return expected[u.Pod] })
 }

@@ -21,7 +21,7 @@ func Provision(s *model.Snapshot, policy model.Policy) *Draft {
 	d := ProvisionPods(with, policy)
 	d.launchReserved(with, policy, reserved)
 	d.dropForTemplates(s, &policy)
-	d.forgetExpected()
+	d.forgetExpected(s)
 	addLaunches(&d.Plan, policy, missingReplicas(s, policy, d.Plan.Launches))
 	return d
 }
