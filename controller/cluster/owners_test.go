@@ -307,6 +307,24 @@ func TestTemplatesThatDoNotTellAreNotExpected(t *testing.T) {
 	}
 }
 
+// A quota of limits, and a LimitRange that gives the pods theirs.
+func TestQuotasOfLimitsApplyToTemplates(t *testing.T) {
+	w, _ := fresh()
+	w.Update(podOf("other", "", "1", 1))
+	m := meta("limits", 2)
+	m.Namespace = "default"
+	w.Update(&corev1.LimitRange{ObjectMeta: m, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")},
+	}}}})
+	w.Update(quotaOf("q", "limits.cpu", "2", 3))
+	rs := replicaSet(9, false, 4)
+	rs.Spec.Template.Spec = podOf("x", "", "500m", 1).Spec
+	w.Update(rs)
+	if got := expectedNames(w.Snapshot()); got != "1 2" {
+		t.Errorf("%q are expected", got)
+	}
+}
+
 func TestAReplicaSetThatNoLongerFailsIsExpected(t *testing.T) {
 	w, c := fresh()
 	w.Update(podOf("other", "", "1", 1))

@@ -94,7 +94,7 @@ func allows(n *model.Node, rs model.Requirements) bool {
 }
 
 // AsCreated returns the spec of a pod template as the API server will create it. Where a container has a limit and no
-// request, the limit is the request, and the namespace's LimitRanges fill in where it has neither (Kubernetes
+// request, the limit is the request, and the namespace's LimitRanges fill in requests and limits (Kubernetes
 // documentation, "Limit Ranges"). On the host's network, each port of a container is one of the host
 // (k8s.io/kubernetes/pkg/apis/core/v1, SetDefaults_Pod, v1.36; pod templates lack it). The template is not changed.
 func AsCreated(spec *corev1.PodSpec, ranges []*corev1.LimitRange) corev1.PodSpec {
@@ -112,18 +112,20 @@ func containersAsCreated(containers []corev1.Container, ranges []*corev1.LimitRa
 	}
 	out := make([]corev1.Container, len(containers))
 	for i, c := range containers {
-		requests := corev1.ResourceList{}
+		requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 		fill(requests, c.Resources.Requests)
 		fill(requests, c.Resources.Limits)
+		fill(limits, c.Resources.Limits)
 		for _, r := range ranges {
 			for _, item := range r.Spec.Limits {
 				if item.Type == corev1.LimitTypeContainer {
 					fill(requests, item.DefaultRequest)
 					fill(requests, item.Default) // the API server uses it as the DefaultRequest if there is none
+					fill(limits, item.Default)
 				}
 			}
 		}
-		c.Resources.Requests = requests
+		c.Resources.Requests, c.Resources.Limits = requests, limits
 		if hostNetwork {
 			c.Ports = slices.Clone(c.Ports)
 			for k := range c.Ports {
