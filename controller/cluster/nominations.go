@@ -32,16 +32,24 @@ type nominations struct {
 // arrival is a pod that was created, and the expected pod whose place it takes.
 type arrival struct{ expected, came model.PodKey }
 
+// inherits gives the pod that came the place of the expected one, and reports whether that has one.
+func (a arrival) inherits(promised map[model.PodKey]string) bool {
+	claim, ok := promised[a.expected]
+	if ok {
+		delete(promised, a.expected)
+		promised[a.came] = claim
+	}
+	return ok
+}
+
 // Nominate records on which nodes the newest plan places pods, by their names in the snapshot, and, for each waiting
 // pod that has its place on a node that is not ready yet, the node's NodeClaim. It keeps promised.
 func (nm *nominations) Nominate(names map[string]bool, promised map[model.PodKey]string) {
 	nm.mu.Lock()
 	defer nm.mu.Unlock()
-	for _, a := range nm.arrivals { // while the plan was made, if it does not know the pod
-		claim, ok := promised[a.expected]
-		if _, known := promised[a.came]; ok && !known && nm.pods.waits(a.came) {
-			delete(promised, a.expected)
-			promised[a.came] = claim
+	for _, a := range nm.arrivals {
+		if _, known := promised[a.came]; !known && nm.pods.waits(a.came) { // it came while the plan was made
+			a.inherits(promised)
 		}
 	}
 	nm.arrivals = nil
@@ -102,12 +110,12 @@ func (nm *nominations) Contested(claim string) bool {
 // inherit gives the place of an expected pod to the pod that was created, also if a plan in progress is about to give
 // the expected pod a place.
 func (nm *nominations) inherit(expected, came model.PodKey) {
+	a := arrival{expected, came}
 	if len(nm.arrivals) < maxExpected {
-		nm.arrivals = append(nm.arrivals, arrival{expected, came})
+		nm.arrivals = append(nm.arrivals, a)
 	}
-	if claim, ok := nm.promised[expected]; ok {
-		delete(nm.promised, expected)
-		nm.promised[came], nm.promisedOn = claim, nil
+	if a.inherits(nm.promised) {
+		nm.promisedOn = nil
 	}
 }
 

@@ -160,7 +160,7 @@ type hub struct {
 // Changed receives a value after a change that matters to decisions. Many changes may give one value.
 func (h *hub) Changed() <-chan struct{} { return h.changed }
 
-// Workloads returns how often a controller of pods was seen to want more of them.
+// Workloads returns how many controllers were seen to begin to want pods, and pods of controllers that cannot be read.
 func (h *hub) Workloads() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

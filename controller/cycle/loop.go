@@ -84,8 +84,8 @@ func (l *loop) change() {
 	}
 }
 
-// wake returns when the next cycle is due: soon after a change, and no later than the last cycle requested, unless pods
-// are being created.
+// wake returns when the next cycle is due: soon after a change, and no later than the last cycle requested, unless
+// further controllers are waited for.
 func (l *loop) wake() time.Time {
 	if at, changed := l.pace.Due(); changed && (at.Before(l.next) || l.pace.gathering()) {
 		return at
@@ -166,7 +166,7 @@ func (p *Pace) Change(now time.Time) {
 	p.last = now
 }
 
-// Workload records that a controller began to want more pods.
+// Workload records that a controller began to want pods.
 func (p *Pace) Workload(now time.Time) {
 	if p.lastWorkload = now; p.firstWorkload.IsZero() {
 		p.firstWorkload = now

@@ -14,7 +14,7 @@ import (
 type State interface {
 	Snapshot() *model.Snapshot
 	Changed() <-chan struct{}
-	// Workloads returns how often a controller of pods was seen to want more of them.
+	// Workloads returns how many controllers were seen to begin to want pods, and pods of controllers that cannot be read.
 	Workloads() uint64
 	// Nominate records the nodes on which the newest plan places pods and, for each pod that has a place on a node that
 	// is not ready yet, that node's NodeClaim.

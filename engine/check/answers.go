@@ -67,9 +67,9 @@ func (j answers) expected(answers map[model.PodKey]int) {
 		}
 		delete(answers, p.PodKey)
 	}
+	sure := func(k model.PodKey) bool { return j.pending[k] == nil || !j.pending[k].FromTemplate }
 	for i := range j.plan.Launches {
 		l := &j.plan.Launches[i]
-		sure := func(k model.PodKey) bool { return j.pending[k] == nil || !j.pending[k].FromTemplate }
 		if len(l.Pods) > 0 && !slices.ContainsFunc(l.Pods, sure) {
 			j.fail("expected", "launch "+l.ID, "is for pods that are known from templates alone")
 		}

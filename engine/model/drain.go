@@ -43,8 +43,12 @@ func (s *Snapshot) WithExpected() *Snapshot {
 		return s
 	}
 	out := *s
-	sure := slices.DeleteFunc(slices.Clone(s.Expected), func(p Pod) bool { return p.FromTemplate })
-	out.Pending, out.Expected = slices.Concat(s.Pending, sure), nil
+	out.Pending, out.Expected = slices.Grow(slices.Clone(s.Pending), len(s.Expected)), nil
+	for _, p := range s.Expected {
+		if !p.FromTemplate {
+			out.Pending = append(out.Pending, p)
+		}
+	}
 	SortPending(out.Pending)
 	return &out
 }

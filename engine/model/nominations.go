@@ -14,27 +14,23 @@ func (p *Plan) NominatedNodes(s *Snapshot) map[string]bool {
 
 // FromTemplates returns the expected pods of which only a template is known, nil if there are none.
 func (s *Snapshot) FromTemplates() map[PodKey]bool {
-	var out map[PodKey]bool
-	for i := range s.Expected {
-		if s.Expected[i].FromTemplate {
-			if out == nil {
-				out = map[PodKey]bool{}
-			}
-			out[s.Expected[i].PodKey] = true
-		}
-	}
-	return out
+	return keysOf(s.Expected, func(p *Pod) bool { return p.FromTemplate })
 }
 
 // Placeholders returns the Virtual pods among the pending ones, nil if there are none.
 func (s *Snapshot) Placeholders() map[PodKey]bool {
+	return keysOf(s.Pending, func(p *Pod) bool { return p.Virtual })
+}
+
+// keysOf returns those of the pods that are in the set, nil if none is.
+func keysOf(pods []Pod, in func(*Pod) bool) map[PodKey]bool {
 	var out map[PodKey]bool
-	for i := range s.Pending {
-		if s.Pending[i].Virtual {
+	for i := range pods {
+		if in(&pods[i]) {
 			if out == nil {
 				out = map[PodKey]bool{}
 			}
-			out[s.Pending[i].PodKey] = true
+			out[pods[i].PodKey] = true
 		}
 	}
 	return out
