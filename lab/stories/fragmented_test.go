@@ -62,10 +62,13 @@ func TestNodesAvoidFragmentedSubnets(t *testing.T) {
 	if zone := c.zoneOf(node); zone != "us-west-2b" {
 		t.Errorf("the first pod runs in %s", zone)
 	}
-	if out := c.why("node/" + node); !strings.Contains(out, "subnet "+a+" in us-west-2a has ") ||
-		!strings.Contains(out, "free addresses but no free /28 block") {
-		t.Errorf("why does not say which subnet was avoided:\n%s", out)
-	}
+	c.eventually(time.Minute, func() error { // decisions are recorded some seconds after they are made
+		if out := c.why("node/" + node); !strings.Contains(out, "subnet "+a+" in us-west-2a has ") ||
+			!strings.Contains(out, "free addresses but no free /28 block") {
+			return fmt.Errorf("why does not say which subnet was avoided:\n%s", out)
+		}
+		return nil
+	})
 
 	c.scatter(b)
 	c.apply(fmt.Sprintf(inTwoSubnets, "second", a, b))

@@ -262,7 +262,8 @@ func (l *addressLog) saw(e watch.Event) {
 	case *corev1.Event:
 		if o.Reason == "FailedCreatePodSandBox" {
 			key := o.InvolvedObject.Namespace + "/" + o.InvolvedObject.Name
-			l.late[key+" on "+o.Source.Host] = ", at " + o.LastTimestamp.Format(time.TimeOnly) + ": " + o.Message
+			_, said, _ := strings.Cut(o.Message, "failed (add): ")
+			l.late[key+" on "+o.Source.Host] = ", at " + o.LastTimestamp.Format(time.TimeOnly) + ": " + said
 		}
 	}
 }
@@ -285,13 +286,9 @@ func TestASubnetIsNotStarved(t *testing.T) {
 	// 1,019 addresses; with one warm interface a node has two of ten addresses each.
 	c.eventually(4*time.Minute, func() error { return c.subnetIsFull(48, 50) })
 
+	c.kubectl("scale", "deployment", "nginx-deployment", "--replicas=150")
 	c.kubectl("set", "env", "ds", "aws-node", "-n", "kube-system", "WARM_IP_TARGET=1", "MINIMUM_IP_TARGET=2")
-	c.eventually(8*time.Minute, func() error {
-		if n := len(c.nodes()); n < 100 {
-			return fmt.Errorf("%d nodes, want 100 where there were 50", n)
-		}
-		return nil
-	})
+	c.wantPods(8*time.Minute, "default", "nginx", 150)
 	seen, late := without()
 	t.Logf("%d pods got nodes, of which there are %d", seen, len(c.nodes()))
 	if len(late) > 0 {
@@ -344,17 +341,19 @@ func (c *cluster) subnetIsFull(least, most int) error {
 	if err := c.List(context.Background(), &pods, client.InNamespace("default")); err != nil {
 		return err
 	}
-	waits := ""
+	waits, bound := "", 0
 	for i := range pods.Items {
 		switch p := &pods.Items[i]; {
 		case p.Spec.NodeName == "":
 			waits = p.Name
 		case p.Status.Phase != corev1.PodRunning:
 			return fmt.Errorf("pod %s has a node and is %s", p.Name, p.Status.Phase)
+		default:
+			bound++
 		}
 	}
-	if waits == "" {
-		return fmt.Errorf("no pod waits")
+	if waits == "" || bound != len(claims) {
+		return fmt.Errorf("%d pods run on %d nodes; pod %q waits", bound, len(claims), waits)
 	}
 	if out := c.why("pod/" + waits); !strings.Contains(out, "addresses of its subnet (m5.large)") {
 		return fmt.Errorf("why does not say what the pod lacks:\n%s", out)
