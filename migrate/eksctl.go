@@ -355,9 +355,7 @@ func (g *group) eksctlMetadata(f *fields) {
 	if v := f.move("enableDetailedMonitoring", "spec.detailedMonitoring"); v != nil {
 		g.class["detailedMonitoring"] = v
 	}
-	if name := text(f.object("placement").move("groupName", "spec.placementGroupSelector.name")); name != "" {
-		g.class["placementGroupSelector"] = map[string]any{"name": name}
-	}
+	g.placementGroup(f.object("placement"), "groupName", "name")
 	target := f.object("capacityReservation").object("capacityReservationTarget")
 	if id := text(target.move("capacityReservationID", "spec.capacityReservationSelectorTerms")); id != "" {
 		g.class["capacityReservationSelectorTerms"] = []any{map[string]any{"id": id}}

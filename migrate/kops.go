@@ -73,6 +73,7 @@ func (m *migration) instanceGroup(d *document) {
 	g.kopsInstances(spec, cluster)
 	g.kopsNodes(spec, cluster)
 	g.kopsClass(m, spec, d, cluster)
+	g.tenancy(spec, "tenancy")
 	g.kubelet = kopsKubelet(cluster.kubelet, g.toClass(spec).object("kubelet"))
 	for _, key := range []string{
 		"additionalUserData", "hooks", "fileAssets", "sysctlParameters", "packages", "containerd",
@@ -92,7 +93,6 @@ func (m *migration) instanceGroup(d *document) {
 		"guestAccelerators":            "it is for Google Cloud",
 		"gcpProvisioningModel":         "it is for Google Cloud",
 		"cpuCredits":                   "EC2NodeClasses leave it to the account's default",
-		"tenancy":                      "EC2NodeClasses have no dedicated instances",
 		"instanceInterruptionBehavior": "spot instances are terminated",
 		"compressUserData":             "user data are as in the launch template",
 		"rootVolumeOptimization":       "instances are EBS-optimised where their type can be",

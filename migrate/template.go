@@ -122,7 +122,6 @@ func (g *group) launch(t *launchTemplate, joined bool) {
 		"KeyName":             "instances are reached by Session Manager; keys are a matter of the image or user data",
 		"CreditSpecification": "EC2NodeClasses leave it to the account's default",
 		"EbsOptimized":        "instances are EBS-optimised where their type can be",
-		"Placement":           "name a placement group in spec.placementGroupSelector",
 	})
 	f.rest()
 }
@@ -145,6 +144,7 @@ func (g *group) launchTemplated(f *fields) {
 		}
 	}
 	g.monitoring(f, "Monitoring")
+	g.placement(f.object("Placement"))
 	if v, ok := f.value["InstanceMarketOptions"].(map[string]any); ok && v["MarketType"] == "spot" {
 		g.spot()
 		g.toPool(f).move("InstanceMarketOptions", templateSpec+"requirements")
@@ -168,10 +168,36 @@ func (g *group) launchConfigured(f *fields) {
 			"its nodes are spot instances, at the market's price")
 		f.taken["SpotPrice"] = true
 	}
-	if f.value["PlacementTenancy"] != "default" {
-		f.drop("PlacementTenancy", "EC2NodeClasses have no dedicated instances")
+	g.tenancy(f, "PlacementTenancy")
+}
+
+// placement reads in which placement group instances run, and on whose hardware.
+func (g *group) placement(f *fields) {
+	g.placementGroup(f, "GroupName", "name")
+	g.placementGroup(f, "GroupId", "id")
+	g.tenancy(f, "Tenancy")
+	f.leave("a NodePool does not choose it for its instances")
+}
+
+// placementGroup reads the name or the ID of a placement group.
+func (g *group) placementGroup(f *fields, key, by string) {
+	if v := text(f.value[key]); v != "" {
+		f.move(key, "spec.placementGroupSelector."+by)
+		g.class["placementGroupSelector"] = map[string]any{by: v}
 	}
-	f.taken["PlacementTenancy"] = true
+	f.taken[key] = true
+}
+
+// tenancy reads whether instances share their hardware with those of other accounts.
+func (g *group) tenancy(f *fields, key string) {
+	switch text(f.take(key)) {
+	case "", "default":
+	case "dedicated":
+		g.requirements = append(g.requirements, requirement(classGroup+"/instance-tenancy", "In", "dedicated"))
+		g.toPool(f).note(Mapped, key, templateSpec+"requirements", "")
+	default:
+		g.toPool(f).note(Dropped, key, "", "NodePools launch no instances on Dedicated Hosts")
+	}
 }
 
 func (g *group) securityGroups(f *fields, key string) {
