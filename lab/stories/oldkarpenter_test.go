@@ -278,23 +278,23 @@ func (c *cluster) productionNode() {
 	c.apply(deploymentIn("karpenter-default", "logged", 1, "1475m, memory: 1686Mi"))
 	c.wantPods(time.Minute, "default", "logged", 1)
 	node := c.runs(c.podsOf("default", "app=logged")[0].Name)
-	shown := c.kubectl("get", "nodes", node, "--show-managed-fields", "-o", "yaml")
-	if err := matches(shown, `finalizers:\n  - karpenter.sh/termination\n`,
-		`kind: NodeClaim\n    name: karpenter-default-`, `node.alpha.kubernetes.io/ttl: "0"`, `managedFields:\n`); err != nil {
-		c.t.Error(err)
-	}
-	if err := matches(c.kubectl("get", "node", node, "--show-labels"),
-		`karpenter.k8s.aws/instance-category=[cmr],`, `karpenter.k8s.aws/instance-cpu=2,`,
-		`karpenter.k8s.aws/instance-encryption-in-transit-supported=(true|false),`,
-		`karpenter.k8s.aws/instance-family=[cmr]\w+,`, `karpenter.k8s.aws/instance-generation=\d,`,
-		`karpenter.k8s.aws/instance-hypervisor=nitro,`,
-		`karpenter.k8s.aws/instance-memory=\d+,`, `karpenter.k8s.aws/instance-size=large,`,
-		`karpenter.sh/capacity-type=(spot|on-demand),karpenter.sh/do-not-sync-taints=true,`+ // the latter since Karpenter v1
-			`karpenter.sh/initialized=true,karpenter.sh/nodepool=karpenter-default,`,
-		`kubernetes.io/arch=a\w+64,kubernetes.io/hostname=ip-[\d-]+\.ap-northeast-2\.compute\.internal,`,
-		`topology.kubernetes.io/region=ap-northeast-2,topology.kubernetes.io/zone=ap-northeast-2[ac]`); err != nil {
-		c.t.Error(err)
-	}
+	c.eventually(time.Minute, func() error { // kube-controller-manager adds the ttl
+		shown := c.kubectl("get", "nodes", node, "--show-managed-fields", "-o", "yaml")
+		return matches(shown, `finalizers:\n  - karpenter.sh/termination\n`,
+			`kind: NodeClaim\n    name: karpenter-default-`, `node.alpha.kubernetes.io/ttl: "0"`, `managedFields:\n`)
+	})
+	c.eventually(time.Minute, func() error { // a node may run pods before kube-controller-manager has removed its taints
+		return matches(c.kubectl("get", "node", node, "--show-labels"),
+			`karpenter.k8s.aws/instance-category=[cmr],`, `karpenter.k8s.aws/instance-cpu=2,`,
+			`karpenter.k8s.aws/instance-encryption-in-transit-supported=(true|false),`,
+			`karpenter.k8s.aws/instance-family=[cmr]\w+,`, `karpenter.k8s.aws/instance-generation=\d,`,
+			`karpenter.k8s.aws/instance-hypervisor=nitro,`,
+			`karpenter.k8s.aws/instance-memory=\d+,`, `karpenter.k8s.aws/instance-size=large,`,
+			`karpenter.sh/capacity-type=(spot|on-demand),karpenter.sh/do-not-sync-taints=true,`+ // the latter since Karpenter v1
+				`karpenter.sh/initialized=true,karpenter.sh/nodepool=karpenter-default,`,
+			`kubernetes.io/arch=a\w+64,kubernetes.io/hostname=ip-[\d-]+\.ap-northeast-2\.compute\.internal,`,
+			`topology.kubernetes.io/region=ap-northeast-2,topology.kubernetes.io/zone=ap-northeast-2[ac]`)
+	})
 	got := c.textOf("ec2", "describe-instances", "--filters", "Name=tag:Name,Values=karpenter-eks-main/karpenter-default",
 		"--query", "Reservations[].Instances[].[PrivateDnsName,Monitoring.State,Tags[?Key=='auto-delete'].Value|[0]]")
 	if got != node+"\tenabled\tno" {
@@ -412,8 +412,10 @@ func (c *cluster) daemonSetForSixNodes() {
 		c.kubectl("delete", node)
 	}
 	c.wantPods(time.Minute, "default", "web", 2)
-	larger := strings.Fields(c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name"))
-	c.fluentBits(2+len(larger), 0)
+	c.eventually(2*time.Minute, func() error {
+		larger := strings.Fields(c.kubectl("get", "nodes", "-l", "environment=nodeless", "-o", "name"))
+		return c.fluentBitsAre(2+len(larger), 0)
+	})
 	c.kubectl("delete", "daemonset/fluent-bit", "deployment/dashboard")
 }
 
@@ -460,13 +462,15 @@ func (c *cluster) wantNodeEvents(node string, reasons ...string) {
 // fluentBits waits until the given numbers of the DaemonSet's pods run and wait.
 func (c *cluster) fluentBits(running, waiting int) {
 	c.t.Helper()
-	c.eventually(2*time.Minute, func() error {
-		phases := c.phases("default", "fluent-bit")
-		if phases["Running"] != running || phases["Pending"] != waiting || len(phases) > 2 {
-			return fmt.Errorf("pods of the DaemonSet by phase: %v, want %d Running and %d Pending", phases, running, waiting)
-		}
-		return nil
-	})
+	c.eventually(2*time.Minute, func() error { return c.fluentBitsAre(running, waiting) })
+}
+
+func (c *cluster) fluentBitsAre(running, waiting int) error {
+	phases := c.phases("default", "fluent-bit")
+	if phases["Running"] != running || phases["Pending"] != waiting || len(phases) > 2 {
+		return fmt.Errorf("pods of the DaemonSet by phase: %v, want %d Running and %d Pending", phases, running, waiting)
+	}
+	return nil
 }
 
 // whyFluentBitsWait returns the output of why for those that wait.

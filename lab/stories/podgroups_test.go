@@ -40,9 +40,20 @@ func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 		t.Errorf("a policy that selects nothing: %v %s", err, out)
 	}
 	c.apply(fmt.Sprintf(groupPolicy, "my-app", group))
+	c.eventually(time.Minute, func() error { // the webhook learns of the policy asynchronously
+		out := c.kubectl("run", "probe", "--image=nginx", "--labels=app=my-app", "--dry-run=server", "-o", "yaml")
+		if !strings.Contains(out, "vpc.amazonaws.com/pod-eni") {
+			return fmt.Errorf("a pod does not ask for a branch interface:\n%s", out)
+		}
+		return nil
+	})
 	c.kubectl("create", "deployment", "my-app", "--image=nginx", "--replicas=2")
 	c.eventually(time.Minute, func() error {
-		for _, p := range c.podsOf("default", "app=my-app") {
+		pods := c.podsOf("default", "app=my-app")
+		if len(pods) != 2 {
+			return fmt.Errorf("%d pods, want 2", len(pods))
+		}
+		for _, p := range pods {
 			if q := p.Spec.Containers[0].Resources.Limits["vpc.amazonaws.com/pod-eni"]; q.Value() != 1 {
 				return fmt.Errorf("pod %s asks for %s branch interfaces", p.Name, &q)
 			}
@@ -55,6 +66,7 @@ func TestPodsInSecurityGroupsOfTheirOwn(t *testing.T) {
 
 	without := c.watchAddresses("default")
 	c.kubectl("set", "env", "daemonset", "aws-node", "-n", "kube-system", "ENABLE_POD_ENI=true")
+	c.eventually(time.Minute, c.coreDNSHasATrunk)
 	c.kubectl("scale", "deployment", "my-app", "--replicas=20")
 	c.wantPods(4*time.Minute, "default", "my-app", 20)
 	c.eventually(time.Minute, func() error { return c.podsHaveBranches("my-app", group, 20) })
@@ -107,6 +119,17 @@ func (c *cluster) createSecurityGroup(name string) string {
 		c.t.Fatal(err)
 	}
 	return *out.GroupId
+}
+
+// coreDNSHasATrunk returns an error unless the node of CoreDNS offers branch interfaces.
+func (c *cluster) coreDNSHasATrunk() error {
+	node := strings.Fields(c.kubectl("get", "pods", "-n", "kube-system", "-l", "k8s-app=kube-dns", "-o",
+		"jsonpath={.items[*].spec.nodeName}"))[0]
+	offered := c.kubectl("get", "node", node, "-o", `jsonpath={.status.allocatable.vpc\.amazonaws\.com/pod-eni}`)
+	if offered != "9" {
+		return fmt.Errorf("node %s of CoreDNS offers %q branch interfaces, want 9", node, offered)
+	}
+	return nil
 }
 
 // podsHaveBranches returns an error unless exactly n pods of an app have a branch interface each that EC2 lists in

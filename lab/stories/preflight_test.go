@@ -36,7 +36,7 @@ func TestTheKopsAccidentDoesNotHappen(t *testing.T) {
 	c.start()
 	c.kubectl("patch", "nodepool", "general-purpose", "--type", "merge", "-p", t3Mediums)
 	c.allocatable("17") // the node that CoreDNS got before is replaced
-	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=120s")
+	c.kubectl("rollout", "status", "-n", "kube-system", "deployment", "coredns", "--timeout=240s")
 	c.allocatable("17") // the old node has gone
 	without := c.watchAddresses("default", "kube-system")
 	c.apply(kopsNginx)
