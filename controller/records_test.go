@@ -23,6 +23,7 @@ import (
 // Decisions can be read when pods, Nodes and the process that made them are gone, and another process continues where
 // it stopped.
 func TestWhatWasDecidedOutlivesEverybody(t *testing.T) {
+	controller.PatientLeases(t)
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
 	log, err := client.New(s.Plane.RESTConfig(), client.Options{Scheme: ownScheme(t)})

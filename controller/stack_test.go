@@ -75,6 +75,7 @@ func (b *buffer) String() string {
 
 // The rules that `nodeless rbac` prints are enough for a node's whole life.
 func TestTheRolesAreEnough(t *testing.T) {
+	controller.PatientLeases(t)
 	s := stacktest.Start(t)
 	namespace := planetest.Namespace(t, s.Plane)
 	for _, o := range rbac.Objects(namespace, controller.DefaultLease) {

@@ -43,7 +43,7 @@ func tell(t *testing.T, change ...func(*karpv1.NodePool)) *story {
 		t.Fatal(err)
 	}
 	s := &story{
-		T: t, api: api, region: &region{api: api, machines: map[string]cloud.Instance{}},
+		T: t, api: api, region: &region{api: api, ctx: t.Context(), machines: map[string]cloud.Instance{}},
 		ns: planetest.Namespace(t, p),
 	}
 	s.start()

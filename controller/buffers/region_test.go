@@ -22,6 +22,7 @@ import (
 // region is a cloud in memory that sells one small type. Its instances register as ready Nodes at once.
 type region struct {
 	api client.Client
+	ctx context.Context // ends with the test
 
 	mu       sync.Mutex
 	machines map[string]cloud.Instance
@@ -79,14 +80,15 @@ func (r *region) boot(ctx context.Context, m *cloud.Instance, labels map[string]
 	if err := r.api.Create(ctx, node); err != nil {
 		return client.IgnoreAlreadyExists(err)
 	}
-	go r.ready(node.Name)
+	go r.ready(m.ID, node.Name)
 	return nil
 }
 
-// ready makes a Node ready when it no longer has the taint of Nodes that are not registered.
-func (r *region) ready(name string) {
+// ready makes a Node ready when it no longer has the taint of Nodes that are not registered, and keeps it ready:
+// Kubernetes takes a Node without heartbeats for lost after 50 s.
+func (r *region) ready(id, name string) {
 	node := &corev1.Node{}
-	if err := wait.PollUntilContextTimeout(context.Background(), 20*time.Millisecond, time.Minute, true,
+	if err := wait.PollUntilContextTimeout(r.ctx, 20*time.Millisecond, time.Minute, true,
 		func(ctx context.Context) (bool, error) {
 			err := r.api.Get(ctx, client.ObjectKey{Name: name}, node)
 			return err == nil && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
@@ -99,14 +101,25 @@ func (r *region) ready(name string) {
 		"cpu": resource.MustParse("1900m"), "memory": resource.MustParse("3Gi"),
 		"pods": resource.MustParse("29"),
 	}
-	before := node.DeepCopy()
+	before, began := node.DeepCopy(), metav1.Now()
 	node.Status.Capacity, node.Status.Allocatable = room.DeepCopy(), room
 	node.Status.Capacity["cpu"] = resource.MustParse("2")
-	node.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionTrue,
-		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
-	}}
-	_ = r.api.Status().Patch(context.Background(), node, client.MergeFrom(before))
+	beat := time.NewTicker(10 * time.Second)
+	defer beat.Stop()
+	for {
+		node.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.Now(), LastTransitionTime: began,
+		}}
+		_ = r.api.Status().Patch(r.ctx, node.DeepCopy(), client.MergeFrom(before))
+		select {
+		case <-beat.C:
+		case <-r.ctx.Done():
+			return
+		}
+		if _, err := r.Get(r.ctx, id); err != nil {
+			return
+		}
+	}
 }
 
 func (r *region) Terminate(_ context.Context, id string) error {

@@ -176,7 +176,8 @@ func TestAMachineWithoutClaimIsTerminatedButNotOneThatIsBeingLaunched(t *testing
 		launched := s.clock.Now()
 		s.region.stray(id, "nobody", launched)
 		node := s.node(strings.TrimPrefix(id, "i-"))
-		s.passing(time.Second, id+" is terminated", func(context.Context) error {
+		// 6 s pass before its age is 30 s: by then the Node is known
+		s.passing(100*time.Millisecond, id+" is terminated", func(context.Context) error {
 			if got := s.region.state(id); got == cloud.Running {
 				return fmt.Errorf("it is %s", got)
 			}

@@ -64,10 +64,10 @@ func (h *memoryHost) change(f func()) {
 func (h *memoryHost) Start(_ context.Context, spec microvm.Spec) (netip.Addr, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.starts++
 	if vm := h.vms[spec.ID]; vm != nil {
 		return vm.ip, nil
 	}
+	h.starts++
 	if h.broken != nil {
 		return netip.Addr{}, h.broken
 	}

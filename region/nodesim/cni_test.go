@@ -133,7 +133,9 @@ func TestAPodDoesNotWaitForADeletedCNI(t *testing.T) {
 // Otherwise ordinary pods could take kube-proxy's place on a new node, and one of them would have no address.
 func TestTheCNIStartsAfterKubeProxy(t *testing.T) {
 	offerCNI(t, map[string]string{"role": "proxied"})
-	offerDaemon(t, "kube-proxy", map[string]string{"role": "proxied"}, neverRuns)
+	offerDaemon(t, "kube-proxy", map[string]string{"role": "proxied"}, neverRuns, func(d *appsv1.DaemonSet) {
+		d.Spec.UpdateStrategy.Type = appsv1.OnDeleteDaemonSetStrategyType // it adopts the pod by-hand, and leaves it alone
+	})
 	s := tell(t)
 	system := *s
 	system.namespace = "kube-system"

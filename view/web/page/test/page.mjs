@@ -937,7 +937,7 @@ try {
     await picture("lost");
     await accessible(tab, "a lost connection");
     await act("up");
-    await tab.getByRole("alert").waitFor({ state: "detached", timeout: 20000 });
+    await tab.getByRole("alert").waitFor({ state: "detached" });
     await mapSays("59 of 59 nodes");
     assert.match(await sums.textContent(), /708 pods running/);
   });
