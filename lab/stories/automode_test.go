@@ -209,14 +209,15 @@ func (c *cluster) whatAutoModeShows() {
 	for _, crd := range []string{"nodeclasses.eks.amazonaws.com", "cninodes.eks.amazonaws.com", "nodepools.karpenter.sh"} {
 		c.kubectl("get", "crd", crd)
 	}
-	resources := c.kubectl("api-resources", "--no-headers", "--sort-by", "name")
 	hooks := c.kubectl("get", "mutatingwebhookconfiguration") + c.kubectl("get", "validatingwebhookconfiguration")
-	if err := matches(resources+hooks+c.kubectl("get", "svc,ep"), `cninodes +cnd +eks.amazonaws.com/v1 +false +CNINode`,
-		`nodeclasses +eks.amazonaws.com/v1 +false +NodeClass`, `nodeclaims +karpenter.sh/v1 `, `nodepools +karpenter.sh/v1 `,
-		`csinodes +storage.k8s.io/v1 `, `runtimeclasses +node.k8s.io/v1 `, `0500-amazon-eks-fargate-mutation.amazonaws.com +2 `,
-		`service/kubernetes +ClusterIP `); err != nil {
-		c.t.Error(err)
-	}
+	c.eventually(time.Minute, func() error { // fails while the API server has not asked an aggregated API yet
+		resources, err := c.run("kubectl", "api-resources", "--no-headers", "--sort-by", "name")
+		return cmp.Or(err, matches(resources+hooks+c.kubectl("get", "svc,ep"),
+			`cninodes +cnd +eks.amazonaws.com/v1 +false +CNINode`, `nodeclasses +eks.amazonaws.com/v1 +false +NodeClass`,
+			`nodeclaims +karpenter.sh/v1 `, `nodepools +karpenter.sh/v1 `, `csinodes +storage.k8s.io/v1 `,
+			`runtimeclasses +node.k8s.io/v1 `, `0500-amazon-eks-fargate-mutation.amazonaws.com +2 `,
+			`service/kubernetes +ClusterIP `))
+	})
 	c.eventually(time.Minute, func() error {
 		classes, pools := c.kubectl("get", "nodeclasses.eks.amazonaws.com"), c.kubectl("get", "nodepools")
 		return matches(classes+pools, `NAME +ROLE +READY +AGE\ndefault +nodeless-node +True `,

@@ -46,7 +46,11 @@ func TestPodsOfACustomNetwork(t *testing.T) {
 	c.apply(strings.Replace(strings.Replace(kopsNginx, "replicas: 2", "replicas: 8", 1),
 		"image: nginx,", "image: nginx, resources: {requests: {cpu: 1700m}},", 1)) // one node per pod
 	c.eventually(time.Minute, func() error {
-		for _, p := range c.podsOf("default", "app=nginx") {
+		pods := c.podsOf("default", "app=nginx")
+		if len(pods) != 8 {
+			return fmt.Errorf("%d pods, want 8", len(pods))
+		}
+		for _, p := range pods {
 			if out := c.why("pod/" + p.Name); !strings.Contains(out, `ENIConfig "us-west-2a"`) {
 				return fmt.Errorf("why does not say what the pod lacks:\n%s", out)
 			}

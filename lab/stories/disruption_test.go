@@ -162,7 +162,7 @@ func (c *cluster) consolidationStory(t *testing.T) {
 	}
 	c.kubectl("-n", "half-empty", "patch", "deployment", "web", "--type", "json", "-p",
 		`[{"op":"remove","path":"/spec/template/spec/affinity"}]`)
-	c.wantPods(2*time.Minute, "half-empty", "web", 10)
+	c.kubectl("-n", "half-empty", "rollout", "status", "deployment", "web", "--timeout=240s")
 	c.kubectl("-n", "half-empty", "delete", "deployment", "anchor")
 	c.eventually(120*time.Second, func() error { // three pods fit on a node of 1.93 CPUs
 		if n := len(c.poolClaims("half-empty")); n > 4 {

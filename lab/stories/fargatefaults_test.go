@@ -68,10 +68,13 @@ func TestWhatGoesWrongInMicroVMsIsSaid(t *testing.T) {
 	c.waitsFor("never", "not present with pull policy of Never", "ErrImageNeverPull")
 	c.waitsFor("nowhere", "cannot be reached", "ErrImagePull", "ImagePullBackOff")
 	c.waitsFor("nowhere", "Back-off pulling image", "ImagePullBackOff")
-	if out, err := c.run("kubectl", "logs", "nowhere"); err == nil ||
-		!strings.Contains(out, "trying and failing to pull image") {
-		t.Errorf("logs of a pod without its image: %v %q", err, out)
-	}
+	c.eventually(time.Minute, func() error { // during an attempt to pull it, they say something else
+		if out, err := c.run("kubectl", "logs", "nowhere"); err == nil ||
+			!strings.Contains(out, "trying and failing to pull image") {
+			return fmt.Errorf("logs of a pod without its image: %v %q", err, out)
+		}
+		return nil
+	})
 	c.waitsFor("settings", `configmap "settings" not found`, "CreateContainerConfigError")
 
 	c.kubectl("create", "configmap", "settings", "--from-literal=colour=red")
