@@ -147,12 +147,14 @@ func needAWS(t *testing.T) {
 	}
 }
 
-// untilDeadline returns how long a command may take so that the test can clean up and report before its deadline.
+// untilDeadline returns how long a command may take so that the test can clean up and report before its deadline: at
+// most 20 minutes, since a loop of a document may wait for what never becomes true.
 func untilDeadline(t *testing.T) time.Duration {
+	limit := 20 * time.Minute
 	if deadline, ok := t.Deadline(); ok {
-		return time.Until(deadline) - 2*time.Minute
+		limit = min(limit, time.Until(deadline)-2*time.Minute)
 	}
-	return 20 * time.Minute
+	return limit
 }
 
 // combinedOutput collects the command's output in a file, since background processes would keep a pipe open.

@@ -1,7 +1,9 @@
 package stories
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -37,6 +39,25 @@ spec:
   disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: 0s}
 `
 
+// topShowsTwoReserved returns an error unless top shows two nodes of reserved capacity.
+func (c *cluster) topShowsTwoReserved() error {
+	out, err := c.run("top", "-o", "json")
+	var seen clusterView
+	if err = cmp.Or(err, json.Unmarshal([]byte(out), &seen)); err != nil {
+		return err
+	}
+	reserved := 0
+	for _, n := range seen.Nodes {
+		if n.CapacityType == "reserved" {
+			reserved++
+		}
+	}
+	if reserved != 2 {
+		return fmt.Errorf("%d nodes are reserved, want 2:\n%s", reserved, out)
+	}
+	return nil
+}
+
 // A team has paid for two instances in advance: pods get these first, then others. Released capacity is used by the
 // next pods.
 func TestReservedCapacityIsUsedFirst(t *testing.T) {
@@ -53,9 +74,7 @@ func TestReservedCapacityIsUsedFirst(t *testing.T) {
 	if nodes != "default,default," {
 		t.Errorf("the two nodes of the reservation do not say so:\n%s", nodes)
 	}
-	if text, err := c.run("top"); err != nil || !strings.Contains(text, "reserved") {
-		t.Errorf("%v: top does not show reserved nodes:\n%s", err, text)
-	}
+	c.eventually(time.Minute, c.topShowsTwoReserved)
 	c.kubectl("scale", "deployment/web", "--replicas=0")
 	c.wantReserved(id, 2, "0 reserved")
 	c.kubectl("scale", "deployment/web", "--replicas=1")

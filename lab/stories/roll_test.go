@@ -205,6 +205,7 @@ func TestARollOfAGroupThatCannotGoOn(t *testing.T) {
 	c.refused(out, err, "10 pods are in the way: default/shop-", never, "--fail-on-drain-error=false")
 
 	c.kubectl("patch", "pdb", "shop", "--type=merge", "-p", `{"spec":{"maxUnavailable":1}}`)
+	c.kubectl("wait", "pdb/shop", "--for=jsonpath={.status.disruptionsAllowed}=1", "--timeout=240s")
 	c.apply(neverStarts)
 	c.kubectl("wait", "pdb/shop", "--for=jsonpath={.status.disruptionsAllowed}=0", "--timeout=240s")
 	out, err = c.run("roll", "group", "own", "--yes", "--drain-timeout", "4s")

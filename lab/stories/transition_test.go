@@ -456,9 +456,12 @@ func TestAMigrationEvictsNoPodWithoutAPlace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := c.onNodes(); got["pools"] != 6 || got["groups"] != 0 {
-		t.Errorf("pods %v", got)
-	}
+	c.eventually(time.Minute, func() error { // drained means that the replacements are scheduled
+		if got := c.onNodes(); got["pools"] != 6 || got["groups"] != 0 {
+			return fmt.Errorf("pods %v", got)
+		}
+		return nil
+	})
 	auth := c.kubectl("get", "configmap", "-n", "kube-system", "aws-auth", "-o", "yaml")
 	if !strings.Contains(auth, role) {
 		t.Errorf("aws-auth lacks the role:\n%s", auth)

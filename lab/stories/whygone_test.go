@@ -75,10 +75,13 @@ func TestWhyWhatIsGone(t *testing.T) {
 		return nil
 	})
 	c.wantPods(2*time.Minute, "gone", "small", 1)
-	if out := c.why("node/" + second); !strings.Contains(out, "decided") ||
-		!strings.Contains(out, "with m5.large on-demand") {
-		t.Errorf("of a machine that is there it is not said what was decided:\n%s", out)
-	}
+	c.eventually(time.Minute, func() error {
+		if out := c.why("node/" + second); !strings.Contains(out, "decided") ||
+			!strings.Contains(out, "with m5.large on-demand") {
+			return fmt.Errorf("of a machine that is there it is not said what was decided:\n%s", out)
+		}
+		return nil
+	})
 	c.kubectl("-n", "gone", "delete", "deployment", "small")
 	const want = "Launch Ready\nReplace Underutilized Ready Gone\nRemove Empty Gone"
 	c.eventually(120*time.Second, func() error {

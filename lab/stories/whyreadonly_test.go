@@ -125,6 +125,14 @@ func TestWhyWhereNoControllerRuns(t *testing.T) {
 	t.Run("without any kind of Karpenter", func(t *testing.T) {
 		l := &looker{c.as(t), viewer.kubeconfig}
 		l.eventually(time.Minute, func() error { // the API server serves a deleted kind for a while
+			out, err := l.asks("why pod/huge -n look --partial")
+			for _, kind := range []string{
+				"nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "ec2nodeclasses.karpenter.k8s.aws",
+			} {
+				if !strings.Contains(out, "the cluster has no "+kind) {
+					return fmt.Errorf("%s is served: %w\n%s", kind, err, out)
+				}
+			}
 			return l.refusal("why pod/huge -n look", "the cluster has no ", "nodeless crds | kubectl apply", "--partial")
 		})
 		l.wantRefusal("plan --scale deployment/web=3 -n look", "the cluster has no ", "--partial")
