@@ -69,7 +69,7 @@ func (c *templateCache) of(class *ec2v1.EC2NodeClass, with bootConfig, key templ
 			NestedVirtualization: ec2types.NestedVirtualizationSpecification(*o.NestedVirtualization),
 		}
 	}
-	if data.NetworkInterfaces = interfaces(class, key.efas); data.NetworkInterfaces == nil {
+	if data.NetworkInterfaces = interfaces(class, key.efas, with.ipv6()); data.NetworkInterfaces == nil {
 		data.SecurityGroupIds = groupIDs(class)
 	}
 	key.from.into(data, len(c.termsOf(class)) > 0)
@@ -102,9 +102,10 @@ func groupIDs(class *ec2v1.EC2NodeClass) []string {
 	return out
 }
 
-// interfaces returns the network interfaces that a template must specify; nil if EC2's single default one suffices.
+// interfaces returns the network interfaces that a template must specify; nil if EC2's single default one suffices. In
+// an IPv6 cluster it does not: subnets need not assign IPv6 addresses, without which nodes do not join.
 func interfaces(class *ec2v1.EC2NodeClass,
-	efas int64,
+	efas int64, ipv6 bool,
 ) []ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest {
 	type spec = ec2types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest
 	nic := func(card, device int32, kind string) spec {
@@ -124,7 +125,7 @@ func interfaces(class *ec2v1.EC2NodeClass,
 		for i := range int32(efas) {
 			out = append(out, nic(i, min(i, 1), "efa"))
 		}
-	case class.Spec.AssociatePublicIPAddress != nil || class.Spec.IPPrefixCount != nil ||
+	case ipv6 || class.Spec.AssociatePublicIPAddress != nil || class.Spec.IPPrefixCount != nil ||
 		class.Spec.ConnectionTracking != nil:
 		out = append(out, nic(0, 0, "interface"))
 	default:
@@ -135,7 +136,11 @@ func interfaces(class *ec2v1.EC2NodeClass,
 		if *n.InterfaceType == string(ec2v1.InterfaceTypeEFAOnly) { // it has no addresses, and EC2 refuses settings of them
 			continue
 		}
-		n.Ipv4PrefixCount = class.Spec.IPPrefixCount
+		if ipv6 {
+			n.PrimaryIpv6, n.Ipv6AddressCount, n.Ipv6PrefixCount = awssdk.Bool(true), awssdk.Int32(1), class.Spec.IPPrefixCount
+		} else {
+			n.Ipv4PrefixCount = class.Spec.IPPrefixCount
+		}
 		if *n.NetworkCardIndex == 0 && *n.DeviceIndex == 0 { // only the primary interface can get a public address
 			n.AssociatePublicIpAddress = class.Spec.AssociatePublicIPAddress
 		}

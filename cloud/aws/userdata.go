@@ -9,6 +9,7 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -81,6 +82,14 @@ func kubeletMaySet(key string) bool {
 		}
 	}
 	return false
+}
+
+// ipv6 reports whether the cluster's Services have IPv6 addresses. On EKS its pods and nodes then have them, too (EKS
+// user guide, "IPv6 addresses to clusters, pods, and services").
+func (b bootConfig) ipv6() bool {
+	services, err := netip.ParsePrefix(b.options.ServiceCIDR)
+	dns, _ := netip.ParseAddr(b.options.ClusterDNS) // the range is not known where no class needed it
+	return err == nil && services.Addr().Is6() || dns.Is6()
 }
 
 // userData returns the user data with which an instance boots, by image family.
