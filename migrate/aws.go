@@ -53,7 +53,7 @@ func (m *migration) autoScalingGroup(d *document) {
 		pool.note(Mapped, "MaxInstanceLifetime", templateSpec+"expireAfter", "")
 	}
 	m.autoScalingTemplate(f, g)
-	g.placementGroup(g.toClass(f), "PlacementGroup", "name")
+	placementGroup(g, g.toClass(f), "PlacementGroup", "name")
 	if f.take("CapacityRebalance") == true {
 		f.note(Dropped, "CapacityRebalance", "", "run the controller with --interruption-queue")
 	}

@@ -355,7 +355,7 @@ func (g *group) eksctlMetadata(f *fields) {
 	if v := f.move("enableDetailedMonitoring", "spec.detailedMonitoring"); v != nil {
 		g.class["detailedMonitoring"] = v
 	}
-	g.placementGroup(f.object("placement"), "groupName", "name")
+	placementGroup(g, f.object("placement"), "groupName", "name")
 	target := f.object("capacityReservation").object("capacityReservationTarget")
 	if id := text(target.move("capacityReservationID", "spec.capacityReservationSelectorTerms")); id != "" {
 		g.class["capacityReservationSelectorTerms"] = []any{map[string]any{"id": id}}

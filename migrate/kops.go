@@ -73,7 +73,7 @@ func (m *migration) instanceGroup(d *document) {
 	g.kopsInstances(spec, cluster)
 	g.kopsNodes(spec, cluster)
 	g.kopsClass(m, spec, d, cluster)
-	g.tenancy(spec, "tenancy")
+	tenancy(g, spec, "tenancy")
 	g.kubelet = kopsKubelet(cluster.kubelet, g.toClass(spec).object("kubelet"))
 	for _, key := range []string{
 		"additionalUserData", "hooks", "fileAssets", "sysctlParameters", "packages", "containerd",

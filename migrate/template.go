@@ -144,7 +144,7 @@ func (g *group) launchTemplated(f *fields) {
 		}
 	}
 	g.monitoring(f, "Monitoring")
-	g.placement(f.object("Placement"))
+	placement(g, f.object("Placement"))
 	if v, ok := f.value["InstanceMarketOptions"].(map[string]any); ok && v["MarketType"] == "spot" {
 		g.spot()
 		g.toPool(f).move("InstanceMarketOptions", templateSpec+"requirements")
@@ -168,19 +168,19 @@ func (g *group) launchConfigured(f *fields) {
 			"its nodes are spot instances, at the market's price")
 		f.taken["SpotPrice"] = true
 	}
-	g.tenancy(f, "PlacementTenancy")
+	tenancy(g, f, "PlacementTenancy")
 }
 
 // placement reads in which placement group instances run, and on whose hardware.
-func (g *group) placement(f *fields) {
-	g.placementGroup(f, "GroupName", "name")
-	g.placementGroup(f, "GroupId", "id")
-	g.tenancy(f, "Tenancy")
+func placement(g *group, f *fields) {
+	placementGroup(g, f, "GroupName", "name")
+	placementGroup(g, f, "GroupId", "id")
+	tenancy(g, f, "Tenancy")
 	f.leave("a NodePool does not choose it for its instances")
 }
 
 // placementGroup reads the name or the ID of a placement group.
-func (g *group) placementGroup(f *fields, key, by string) {
+func placementGroup(g *group, f *fields, key, by string) {
 	if v := text(f.value[key]); v != "" {
 		f.move(key, "spec.placementGroupSelector."+by)
 		g.class["placementGroupSelector"] = map[string]any{by: v}
@@ -189,7 +189,7 @@ func (g *group) placementGroup(f *fields, key, by string) {
 }
 
 // tenancy reads whether instances share their hardware with those of other accounts.
-func (g *group) tenancy(f *fields, key string) {
+func tenancy(g *group, f *fields, key string) {
 	switch text(f.take(key)) {
 	case "", "default":
 	case "dedicated":

@@ -21,14 +21,21 @@ type Driver struct {
 // NewDriver returns a Driver that has decided nothing yet.
 func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[string]time.Time{}} }
 
-// Provision decides for the pending pods.
+// maxLeftOut is how many times a cycle leaves out pods of plans that broke a promise.
+const maxLeftOut = 3
+
+// Provision decides for the pending pods. If the plan breaks a promise, it is made again without the pods that show it
+// and those like them: a fault of the engine that concerns some pods holds up no others.
 func (x *Driver) Provision(ctx context.Context) Decision {
 	s := x.o.State.Snapshot()
+	d := Decision{At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes)}
 	plan, v := x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
-	d := Decision{
-		At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s, Plan: plan, Bad: v.wrong, Unproven: v.unproven,
-		Took: x.o.Clock.Now().Sub(s.Now),
+	for n := 0; v.without != nil && n < maxLeftOut; n++ {
+		s, d.Bad = v.without, append(d.Bad, v.wrong...)
+		plan, v = x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
 	}
+	d.Snapshot, d.Plan, d.Bad, d.Unproven = s, plan, append(d.Bad, v.wrong...), v.unproven
+	d.Took = x.o.Clock.Now().Sub(s.Now)
 	if len(v.wrong) == 0 {
 		d.Result = x.o.Applier.Apply(ctx, s, plan)
 		if len(d.Result.Created) > 0 {

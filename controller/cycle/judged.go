@@ -20,10 +20,13 @@ import (
 type verdict struct {
 	wrong    []string // violations: the plan must not be carried out
 	unproven []string // promises that the plan may break
+	// without is the snapshot without the pods that the violations are about, and those like them; nil if there are none,
+	// or no others.
+	without *model.Snapshot
 }
 
 // judged makes a plan and checks it. If the plan fails or the engine panics, the plan is saved once and logged once an
-// hour, and nothing of it is carried out.
+// hour, and nothing of it may be carried out.
 func (x *Driver) judged(
 	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
@@ -31,7 +34,7 @@ func (x *Driver) judged(
 ) (model.Plan, verdict) {
 	plan, v := attempt(s, policy, decide, x.o.Check)
 	if also != nil && len(v.wrong) == 0 {
-		v.add(also(s, plan))
+		v.add(s, plan, also(s, plan))
 	}
 	switch {
 	case len(v.wrong) > 0:
@@ -40,7 +43,7 @@ func (x *Driver) judged(
 			x.o.Log.Error("a plan failed its check and was not applied; please report it", "by", what, "saved", path,
 				"wrong", v.wrong)
 		}
-		return model.Plan{}, verdict{wrong: v.wrong}
+		return model.Plan{}, verdict{wrong: v.wrong, without: v.without}
 	case len(v.unproven) > 0 && x.news(what+" unproven"):
 		x.o.Log.Warn("a plan was carried out although the check found no order in which kube-scheduler can bind its "+
 			"pods; it could not "+
@@ -78,13 +81,24 @@ func (x *Driver) news(key string) bool {
 	return true
 }
 
-func (v *verdict) add(found []check.Violation) {
+// add adds the violations of a plan.
+func (v *verdict) add(s *model.Snapshot, plan model.Plan, found []check.Violation) {
 	for _, f := range found {
 		if f.Unproven {
 			v.unproven = append(v.unproven, f.Error())
 		} else {
 			v.wrong = append(v.wrong, f.Error())
 		}
+	}
+	if len(v.wrong) == 0 {
+		return
+	}
+	rest, shapes := *s, check.Shapes(s, &plan, found)
+	like := func(p model.Pod) bool { return shapes[p.Shape] }
+	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), like)
+	rest.Expected = slices.DeleteFunc(slices.Clone(s.Expected), like)
+	if len(shapes) > 0 && len(rest.Pending) > 0 {
+		v.without = &rest
 	}
 }
 
@@ -100,7 +114,7 @@ func attempt(
 		}
 	}()
 	plan = decide(s, p)
-	v.add(check(s, p, plan))
+	v.add(s, plan, check(s, p, plan))
 	return plan, v
 }
 

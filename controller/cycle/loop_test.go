@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -256,6 +257,51 @@ func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 2 {
 		t.Errorf("saved %v, %v", files, err)
+	}
+}
+
+// Two sorts of pods are planned wrongly: the third gets its launch, whichever object shows what is wrong.
+func TestPodsThatArePlannedWronglyHoldUpNoOthers(t *testing.T) {
+	key := func(name string) model.PodKey { return model.PodKey{Namespace: "default", Name: name, UID: name} }
+	for _, object := range []string{"launch of-bad", "pod default/bad-2"} {
+		s, dir := newStage(), t.TempDir()
+		s.pending = []model.Pod{
+			{PodKey: key("bad-1"), Shape: 0}, {PodKey: key("bad-2"), Shape: 0}, {PodKey: key("worse"), Shape: 1},
+			{PodKey: key("good"), Shape: 2},
+		}
+		turns := begin(t, s, Options{
+			BadPlans: dir,
+			Provision: func(s *model.Snapshot, _ model.Policy) (out model.Plan) {
+				for _, p := range s.Pending {
+					if name, _, _ := strings.Cut(p.Name, "-"); name == "worse" {
+						out.Placements = append(out.Placements, model.Placement{Pod: p.PodKey, Node: "full"})
+					} else {
+						out.Launches = append(out.Launches, model.Launch{ID: "of-" + name, Pods: []model.PodKey{p.PodKey}})
+					}
+				}
+				return out
+			},
+			Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+				switch {
+				case slices.ContainsFunc(p.Launches, func(l model.Launch) bool { return l.ID == "of-bad" }):
+					return []check.Violation{{Promise: "fits", Object: object}}
+				case len(p.Placements) > 0:
+					return []check.Violation{{Promise: "fits", Object: "node full"}}
+				}
+				return nil
+			},
+		})
+		d := await(t, turns)
+		if len(s.applied) != 1 || len(s.applied[0].Launches) != 1 || s.applied[0].Launches[0].ID != "of-good" ||
+			len(s.applied[0].Placements) != 0 {
+			t.Errorf("%s: applied %+v", object, s.applied)
+		}
+		if len(d.Bad) != 2 || d.Pending != 4 {
+			t.Errorf("%s: of %d pods, bad %v", object, d.Pending, d.Bad)
+		}
+		if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
+			t.Errorf("%s: saved %v, %v", object, files, err)
+		}
 	}
 }
 

@@ -191,7 +191,7 @@ func (t *Tracker) undone(command string) {
 
 // unschedulable returns the new reasons why pods are unschedulable.
 func (t *Tracker) unschedulable(w *writer) []*Decision {
-	if len(w.Plan.Unplaced) == 0 && len(t.reasons) == 0 || len(w.Bad) > 0 {
+	if len(w.Plan.Unplaced) == 0 && (len(t.reasons) == 0 || len(w.Bad) > 0) {
 		return nil
 	}
 	before := t.reasons
