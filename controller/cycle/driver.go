@@ -75,7 +75,8 @@ func (x *Driver) Advance(ctx context.Context, d *Decision) time.Time {
 }
 
 // Disrupt removes and replaces nodes that are not worth their price, and adds the results to the decision. It returns
-// when to call it again even if nothing changes. It searches a part of the cluster at a time: see More.
+// when to call it again even if nothing changes. It searches a part of the cluster at a time: see More. Of a plan that
+// breaks a promise, it does what the violations are not about.
 func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 	s := x.o.State.Snapshot()
 	due, _ := NextDue(s)
@@ -85,9 +86,14 @@ func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 		return Sooner(due, x.search.due(s.Now))
 	}
 	plan, v := x.judged(s, "Disrupt", policy, x.o.Disrupt, nil)
+	if d.Bad = append(d.Bad, v.wrong...); len(v.spared.Removals)+len(v.spared.Commands) > 0 {
+		spared := v.spared
+		plan, v = x.judged(s, "Disrupt", policy, func(*model.Snapshot, model.Policy) model.Plan { return spared }, nil)
+		d.Bad = append(d.Bad, v.wrong...)
+	}
 	known := x.o.Clock.Now()
 	d.Weighed = known.Sub(s.Now)
-	d.Bad, d.Unproven = append(d.Bad, v.wrong...), append(d.Unproven, v.unproven...)
+	d.Unproven = append(d.Unproven, v.unproven...)
 	d.Plan.Removals, d.Plan.Commands, d.Plan.Kept = plan.Removals, plan.Commands, plan.Kept
 	var r Result
 	if len(plan.Removals)+len(plan.Commands)+len(plan.Kept) > 0 {

@@ -23,6 +23,8 @@ type verdict struct {
 	// without is the snapshot without the pods that the violations are about, and those like them; nil if there are none,
 	// or no others.
 	without *model.Snapshot
+	// spared is the plan without the removals and commands that the violations are about; empty if there are none.
+	spared model.Plan
 }
 
 // judged makes a plan and checks it. If the plan fails or the engine panics, the plan is saved once and logged once an
@@ -43,7 +45,8 @@ func (x *Driver) judged(
 			x.o.Log.Error("a plan failed its check and was not applied; please report it", "by", what, "saved", path,
 				"wrong", v.wrong)
 		}
-		return model.Plan{}, verdict{wrong: v.wrong, without: v.without}
+		v.unproven = nil
+		return model.Plan{}, v
 	case len(v.unproven) > 0 && x.news(what+" unproven"):
 		x.o.Log.Warn("a plan was carried out although the check found no order in which kube-scheduler can bind its "+
 			"pods; it could not "+
@@ -92,6 +95,10 @@ func (v *verdict) add(s *model.Snapshot, plan model.Plan, found []check.Violatio
 	}
 	if len(v.wrong) == 0 {
 		return
+	}
+	spared := check.Spared(plan, found)
+	if len(spared.Removals) < len(plan.Removals) || len(spared.Commands) < len(plan.Commands) {
+		v.spared = spared
 	}
 	rest, shapes := *s, check.Shapes(s, &plan, found)
 	like := func(p model.Pod) bool { return shapes[p.Shape] }

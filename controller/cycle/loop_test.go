@@ -329,6 +329,57 @@ func TestADisruptionThatBreaksAPromiseIsNotCarriedOut(t *testing.T) {
 	}
 }
 
+// What violations are about stays, and only that: a node, a pool, a command, and pods and launches of a command.
+func TestOfABadDisruptionTheRestIsCarriedOut(t *testing.T) {
+	pod := model.PodKey{Namespace: "default", Name: "moved", UID: "1"}
+	plan := model.Plan{
+		Removals: []model.Removal{{Node: "n1", Pool: "a"}, {Node: "n2", Pool: "b"}, {Node: "n3", Pool: "c"}},
+		Commands: []model.Command{
+			{ID: "places", Removals: []model.Removal{{Node: "n4"}}, Placements: []model.Placement{{Pod: pod, Node: "n8"}}},
+			{
+				ID: "launches", Removals: []model.Removal{{Node: "n5"}},
+				Launches: []model.Launch{{ID: "l", Pods: []model.PodKey{pod}}},
+			},
+			{ID: "other", Removals: []model.Removal{{Node: "n6"}}},
+		},
+	}
+	for object, want := range map[string]string{
+		"node n1": "n2 n3 places launches other", "pool b": "n1 n3 places launches other",
+		"command other": "n1 n2 n3 places launches",
+		"node n6":       "n1 n2 n3 places launches", "node n8": "n1 n2 n3 launches other", "launch l": "n1 n2 n3 places other",
+		"pod default/moved": "n1 n2 n3 other", "plan": "",
+	} {
+		s := newStage()
+		turns := begin(t, s, Options{
+			Disrupt: func(*model.Snapshot, model.Policy) model.Plan { return plan },
+			Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
+				if names := carriedOut([]model.Plan{p}); names == carriedOut([]model.Plan{plan}) {
+					return []check.Violation{{Promise: "fits", Object: object}}
+				}
+				return nil
+			},
+		})
+		d := await(t, turns)
+		if got := carriedOut(s.applied); got != want || len(d.Bad) == 0 {
+			t.Errorf("%s: carried out %q, want %q; bad %v", object, got, want, d.Bad)
+		}
+	}
+}
+
+// carriedOut returns the nodes of removals and the IDs of commands.
+func carriedOut(plans []model.Plan) string {
+	var out []string
+	for _, p := range plans {
+		for _, r := range p.Removals {
+			out = append(out, r.Node)
+		}
+		for _, c := range p.Commands {
+			out = append(out, c.ID)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
 func TestAPlanThatMayBeRightIsCarriedOutAndMentionedOnce(t *testing.T) {
 	s, dir, log := newStage(), t.TempDir(), &bytes.Buffer{}
 	turns := begin(t, s, Options{
