@@ -86,6 +86,14 @@ func TestWindowsNodesBesideLinux(t *testing.T) {
 	c.kubectl("patch", "configmap", "amazon-vpc-cni", "-n", "kube-system", "--type", "merge", "-p",
 		`{"data":{"enable-windows-ipam":"true"}}`)
 	c.eventually(time.Minute, func() error { // the webhook learns of it asynchronously
+		out := c.kubectl("run", "probe", "--image=iis", "--dry-run=server", "-o", "yaml", "--overrides",
+			`{"spec":{"nodeSelector":{"kubernetes.io/os":"windows"}}}`)
+		if !strings.Contains(out, "vpc.amazonaws.com/PrivateIPv4Address") {
+			return fmt.Errorf("a pod asks for no address:\n%s", out)
+		}
+		return nil
+	})
+	c.eventually(time.Minute, func() error {
 		c.kubectl("delete", "pods", "-l", "app=iis", "--now")
 		var pods []corev1.Pod
 		c.eventually(time.Minute, func() error {
@@ -114,8 +122,8 @@ func TestWindowsNodesBesideLinux(t *testing.T) {
 		}
 	}
 	c.eachOnItsOwnSystem(nodes)
-	if out := c.why("pod/arm"); !strings.Contains(out, "arm64") {
-		t.Errorf("why does not say that there is no Windows for arm64:\n%s", out)
+	if a := c.whyJSON("pod/arm"); a.Verdict != "Unschedulable" || !strings.Contains(c.why("pod/arm"), "arm64") {
+		t.Errorf("why does not say that there is no Windows for arm64: %+v", a)
 	}
 	instances, err := c.instances()
 	windows := 0

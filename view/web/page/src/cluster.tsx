@@ -9,9 +9,9 @@ import { Copy } from "./copy";
 import { beside, hit, layout, update, type Box, type Found, type Layout, type Parts } from "./layout";
 import { drawFlows, flowsOf, sameFlows } from "./moves";
 import { cellAt, mostPaid, paint, palette, repaint, type Palette } from "./paint";
+import { useAnswer } from "./news";
 import { Launchable, mostNamed } from "./pools";
 import { Tip } from "./tip";
-import { ask } from "./source";
 import { inWords } from "./words";
 import type { ClusterState } from "./state";
 
@@ -157,11 +157,12 @@ export function Cluster({ state, version, choice, found, parts, choose, past }: 
 }
 
 const first = "kubectl create deployment web --image=nginx --replicas=20";
+const again = 5000; // milliseconds
 
 /** Empty says what to do if there are no nodes. */
 function Empty({ now }: { now: number }) {
-  const [pools, setPools] = useState<string[]>([]);
-  useEffect(() => void ask<{ pools: string[] }>("/api/pending").then((m) => setPools(m.pools), () => {}), []);
+  const answer = useAnswer<{ pools: string[] }>("/api/pending", again);
+  const pools = answer === null || typeof answer === "string" ? [] : answer.pools;
   const names = pools.slice(0, mostNamed).join(", ") + (pools.length > mostNamed ? " " + t(`and ${pools.length - mostNamed} more`) : "");
   return (
     <section class="empty start">
