@@ -266,7 +266,9 @@ func TestPodsThatArePlannedWronglyHoldUpNoOthers(t *testing.T) {
 	for _, object := range []string{"launch of-bad", "pod default/bad-2"} {
 		s, dir := newStage(), t.TempDir()
 		s.pending = []model.Pod{
-			{PodKey: key("bad-1"), Shape: 0}, {PodKey: key("bad-2"), Shape: 0}, {PodKey: key("worse"), Shape: 1},
+			{PodKey: key("bad-1"), Shape: 0},
+			{PodKey: key("bad-2"), Shape: 0},
+			{PodKey: key("worse"), Shape: 1},
 			{PodKey: key("good"), Shape: 2},
 		}
 		turns := begin(t, s, Options{
