@@ -108,28 +108,25 @@ func launched(c *capture.Cluster, sets []migrate.Nodes) []*corev1.Node {
 	return out
 }
 
-// today prices nodes by their labels. Nodes without a capacity type count as on-demand.
+// today prices nodes by their labels.
 func today(old []*corev1.Node) (nodes, error) {
 	out := nodes{Nodes: map[string]int{}}
 	for _, n := range old {
-		capacity := karpv1.CapacityTypeOnDemand
-		if isSpot(n) {
-			capacity = karpv1.CapacityTypeSpot
-		}
 		name, zone := n.Labels[corev1.LabelInstanceTypeStable], n.Labels[corev1.LabelTopologyZone]
-		if err := out.add(name, zone, capacity, ""); err != nil {
+		if err := out.add(name, zone, capacityOf(n), ""); err != nil {
 			return out, fmt.Errorf("node %s: %w", n.Name, err)
 		}
 	}
 	return out, nil
 }
 
-// add counts a node by its type, and adds the cost of the instance alone: volumes and addresses stay the same.
+// add counts a node by its type, and adds the cost of the instance alone: volumes and addresses stay the same. Reserved
+// capacity is billed whether it is used or not, so its nodes cost nothing more.
 func (n *nodes) add(instanceType, zone, capacity, suffix string) error {
 	price := view.PriceOf(map[string]string{
 		corev1.LabelInstanceTypeStable: instanceType, corev1.LabelTopologyZone: zone, karpv1.CapacityTypeLabelKey: capacity,
 	})
-	if price == 0 {
+	if price == 0 && capacity != karpv1.CapacityTypeReserved {
 		return fmt.Errorf("the built-in catalogue has no price of %q, %s in the zone %q", instanceType, capacity, zone)
 	}
 	n.Nodes[instanceType+" "+capacity+suffix]++
@@ -137,16 +134,20 @@ func (n *nodes) add(instanceType, zone, capacity, suffix string) error {
 	return nil
 }
 
-// isSpot checks the labels of Karpenter, of EKS, and the custom ones of self-managed groups.
-func isSpot(n *corev1.Node) bool {
+// capacityOf returns the capacity type that the labels of Karpenter or EKS, or the custom ones of self-managed groups,
+// name; on-demand if none does.
+func capacityOf(n *corev1.Node) string {
 	for _, key := range []string{
 		karpv1.CapacityTypeLabelKey, "eks.amazonaws.com/capacityType", "node.kubernetes.io/lifecycle", "node-lifecycle",
 	} {
-		if strings.EqualFold(n.Labels[key], "spot") {
-			return true
+		switch strings.ToLower(n.Labels[key]) {
+		case karpv1.CapacityTypeSpot:
+			return karpv1.CapacityTypeSpot
+		case karpv1.CapacityTypeReserved, "capacity_block":
+			return karpv1.CapacityTypeReserved
 		}
 	}
-	return false
+	return karpv1.CapacityTypeOnDemand
 }
 
 // forecast adds which nodes the pods would have, or returns why that is unknown.

@@ -76,7 +76,10 @@ func TestTheBillOfTheSamePods(t *testing.T) {
 		"widened already": {2, "ON_DEMAND", migrate.Options{Widen: true}, []string{
 			"today         2 × m5.large on-demand: $140.16", "as written    ",
 		}, "with --widen"},
-		"spot":     {2, "SPOT", migrate.Options{}, []string{"today         2 × m5.large spot: $"}, "not known"},
+		"spot": {2, "SPOT", migrate.Options{}, []string{"today         2 × m5.large spot: $"}, "not known"},
+		"prepaid": {2, "CAPACITY_BLOCK", migrate.Options{}, []string{
+			"today         2 × m5.large reserved: $0.00 a month\n",
+		}, "not known"},
 		"no nodes": {0, "", migrate.Options{}, []string{"not known     no node in the cluster is of what is migrated"}, "today"},
 	} {
 		t.Run(name, func(t *testing.T) {
