@@ -176,6 +176,7 @@ func placement(g *group, f *fields) {
 	placementGroup(g, f, "GroupName", "name")
 	placementGroup(g, f, "GroupId", "id")
 	tenancy(g, f, "Tenancy")
+	f.drop("AvailabilityZone", "the group's subnets decide")
 	f.leave("a NodePool does not choose it for its instances")
 }
 

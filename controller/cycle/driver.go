@@ -22,20 +22,19 @@ type Driver struct {
 func NewDriver(o Options) *Driver { return &Driver{o: o.defaults(), logged: map[string]time.Time{}} }
 
 // maxLeftOut is how many times a cycle leaves out pods of plans that broke a promise.
-const maxLeftOut = 3
+const maxLeftOut = 4
 
 // Provision decides for the pending pods. If the plan breaks a promise, it is made again without the pods that show it
 // and those like them: a fault of the engine that concerns some pods holds up no others.
 func (x *Driver) Provision(ctx context.Context) Decision {
 	s := x.o.State.Snapshot()
-	d := Decision{At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes)}
+	d := Decision{At: s.Now, Pending: waiting(s), Nodes: len(s.Nodes), Snapshot: s}
 	plan, v := x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
 	for n := 0; v.without != nil && n < maxLeftOut; n++ {
-		s, d.Bad = v.without, append(d.Bad, v.wrong...)
-		plan, v = x.judged(s, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
+		d.Bad = append(d.Bad, v.wrong...)
+		plan, v = x.judged(v.without, "Provision", x.o.Policy, x.o.Provision, x.o.Answered)
 	}
-	d.Snapshot, d.Plan, d.Bad, d.Unproven = s, plan, append(d.Bad, v.wrong...), v.unproven
-	d.Took = x.o.Clock.Now().Sub(s.Now)
+	d.Plan, d.Bad, d.Unproven, d.Took = plan, append(d.Bad, v.wrong...), v.unproven, x.o.Clock.Now().Sub(s.Now)
 	if len(v.wrong) == 0 {
 		d.Result = x.o.Applier.Apply(ctx, s, plan)
 		if len(d.Result.Created) > 0 {
@@ -86,8 +85,8 @@ func (x *Driver) Disrupt(ctx context.Context, d *Decision) time.Time {
 		return Sooner(due, x.search.due(s.Now))
 	}
 	plan, v := x.judged(s, "Disrupt", policy, x.o.Disrupt, nil)
-	if d.Bad = append(d.Bad, v.wrong...); len(v.spared.Removals)+len(v.spared.Commands) > 0 {
-		spared := v.spared
+	if d.Bad = append(d.Bad, v.wrong...); v.spared != nil {
+		spared := *v.spared
 		plan, v = x.judged(s, "Disrupt", policy, func(*model.Snapshot, model.Policy) model.Plan { return spared }, nil)
 		d.Bad = append(d.Bad, v.wrong...)
 	}

@@ -21,14 +21,13 @@ type verdict struct {
 	wrong    []string // violations: the plan must not be carried out
 	unproven []string // promises that the plan may break
 	// without is the snapshot without the pods that the violations are about, and those like them; nil if there are none,
-	// or no others.
+	// or if nothing is left to plan for.
 	without *model.Snapshot
-	// spared is the plan without the removals and commands that the violations are about; empty if there are none.
-	spared model.Plan
+	spared  *model.Plan // without the removals and commands that the violations are about; nil if there are none
 }
 
 // judged makes a plan and checks it. If the plan fails or the engine panics, the plan is saved once and logged once an
-// hour, and nothing of it may be carried out.
+// hour; of it, only what the verdict spares may be carried out.
 func (x *Driver) judged(
 	s *model.Snapshot, what string, policy model.Policy,
 	decide func(*model.Snapshot, model.Policy) model.Plan,
@@ -86,27 +85,40 @@ func (x *Driver) news(key string) bool {
 
 // add adds the violations of a plan.
 func (v *verdict) add(s *model.Snapshot, plan model.Plan, found []check.Violation) {
+	var wrong []check.Violation
 	for _, f := range found {
 		if f.Unproven {
 			v.unproven = append(v.unproven, f.Error())
 		} else {
-			v.wrong = append(v.wrong, f.Error())
+			wrong, v.wrong = append(wrong, f), append(v.wrong, f.Error())
 		}
 	}
-	if len(v.wrong) == 0 {
+	if len(wrong) == 0 {
 		return
 	}
-	spared := check.Spared(plan, found)
+	spared := check.Spared(plan, wrong)
 	if len(spared.Removals) < len(plan.Removals) || len(spared.Commands) < len(plan.Commands) {
-		v.spared = spared
+		v.spared = &spared
 	}
-	rest, shapes := *s, check.Shapes(s, &plan, found)
-	like := func(p model.Pod) bool { return shapes[p.Shape] }
-	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), like)
-	rest.Expected = slices.DeleteFunc(slices.Clone(s.Expected), like)
-	if len(shapes) > 0 && len(rest.Pending) > 0 {
-		v.without = &rest
+	v.without = without(s, check.Shapes(s, &plan, wrong))
+}
+
+// without returns the snapshot without the pods of these shapes, nil if there are none or nothing is left to plan for.
+// At first it leaves out only those without a place of an earlier plan, which others would take.
+func without(s *model.Snapshot, shapes map[int]bool) *model.Snapshot {
+	wrong := func(p model.Pod) bool { return shapes[p.Shape] }
+	homeless := func(p model.Pod) bool { return shapes[p.Shape] && p.Nominated == "" }
+	if slices.ContainsFunc(s.Pending, homeless) || slices.ContainsFunc(s.Expected, homeless) {
+		wrong = homeless
 	}
+	rest := *s
+	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), wrong)
+	rest.Expected = slices.DeleteFunc(slices.Clone(s.Expected), wrong)
+	static := slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static })
+	if len(shapes) == 0 || len(rest.Pending) == 0 && !static {
+		return nil
+	}
+	return &rest
 }
 
 // attempt makes and checks a plan. A panic counts as a violation.

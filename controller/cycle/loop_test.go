@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -260,50 +261,99 @@ func TestAPlanThatBreaksAPromiseIsSavedAndNotCarriedOut(t *testing.T) {
 	}
 }
 
-// Two sorts of pods are planned wrongly: the third gets its launch, whichever object shows what is wrong.
+// Two sorts of pods are planned wrongly: the third gets its launch, whichever object shows what is wrong. A pod with a
+// place keeps it, unless that is wrong, too.
 func TestPodsThatArePlannedWronglyHoldUpNoOthers(t *testing.T) {
-	key := func(name string) model.PodKey { return model.PodKey{Namespace: "default", Name: name, UID: name} }
-	for _, object := range []string{"launch of-bad", "pod default/bad-2"} {
+	static := []model.Pool{{Name: "static", Static: true}}
+	for _, c := range []struct {
+		object, full string // of the violations; the node on which no pod may be placed
+		pools        []model.Pool
+		pods         []model.Pod
+		want         string
+		bad          int
+	}{
+		{"launch of-bad", "n1", nil, wrongly("bad", "bad", "worse@n1", "good"), "of-good", 2},
+		{"pod default/bad-1", "n1", nil, wrongly("bad", "bad", "worse@n1", "good"), "of-good", 2},
+		{"launch of-bad", "", nil, wrongly("bad", "bad@n2", "good"), "of-good n2", 1},
+		{"launch of-bad", "n2", nil, wrongly("bad", "bad@n2", "good"), "of-good", 2},
+		{"launch of-bad", "", nil, wrongly("bad"), "", 1},
+		{"launch of-bad", "", static, wrongly("bad"), "static", 1},
+		{"pool general", "", nil, wrongly("bad", "good"), "", 1},
+	} {
 		s, dir := newStage(), t.TempDir()
-		s.pending = []model.Pod{
-			{PodKey: key("bad-1"), Shape: 0},
-			{PodKey: key("bad-2"), Shape: 0},
-			{PodKey: key("worse"), Shape: 1},
-			{PodKey: key("good"), Shape: 2},
-		}
-		turns := begin(t, s, Options{
-			BadPlans: dir,
-			Provision: func(s *model.Snapshot, _ model.Policy) (out model.Plan) {
-				for _, p := range s.Pending {
-					if name, _, _ := strings.Cut(p.Name, "-"); name == "worse" {
-						out.Placements = append(out.Placements, model.Placement{Pod: p.PodKey, Node: "full"})
-					} else {
-						out.Launches = append(out.Launches, model.Launch{ID: "of-" + name, Pods: []model.PodKey{p.PodKey}})
-					}
-				}
-				return out
-			},
-			Check: func(_ *model.Snapshot, _ model.Policy, p model.Plan) []check.Violation {
-				switch {
-				case slices.ContainsFunc(p.Launches, func(l model.Launch) bool { return l.ID == "of-bad" }):
-					return []check.Violation{{Promise: "fits", Object: object}}
-				case len(p.Placements) > 0:
-					return []check.Violation{{Promise: "fits", Object: "node full"}}
-				}
-				return nil
-			},
-		})
+		s.pending, s.pools = c.pods, c.pools
+		turns := begin(t, s, Options{BadPlans: dir, Provision: launchesForEach, Check: refusing(c.object, c.full)})
 		d := await(t, turns)
-		if len(s.applied) != 1 || len(s.applied[0].Launches) != 1 || s.applied[0].Launches[0].ID != "of-good" ||
-			len(s.applied[0].Placements) != 0 {
-			t.Errorf("%s: applied %+v", object, s.applied)
+		var got []string
+		for _, p := range s.applied {
+			for _, l := range p.Launches {
+				got = append(got, l.ID)
+			}
+			for _, x := range p.Placements {
+				got = append(got, x.Node)
+			}
 		}
-		if len(d.Bad) != 2 || d.Pending != 4 {
-			t.Errorf("%s: of %d pods, bad %v", object, d.Pending, d.Bad)
+		if strings.Join(got, " ") != c.want || len(d.Bad) != c.bad || len(d.Snapshot.Pending) != len(c.pods) {
+			t.Errorf("%s, %v: carried out %v, want %q; bad %v", c.object, c.pods, got, c.want, d.Bad)
 		}
-		if files, err := os.ReadDir(dir); err != nil || len(files) != 2 {
-			t.Errorf("%s: saved %v, %v", object, files, err)
+		if files, err := os.ReadDir(dir); err != nil || len(files) != c.bad {
+			t.Errorf("%s: saved %v, %v", c.object, files, err)
 		}
+	}
+}
+
+// wrongly returns pods of the shapes with these names, which have places on the nodes after "@".
+func wrongly(names ...string) (out []model.Pod) {
+	var shapes []string
+	for i, name := range names {
+		shape, node, _ := strings.Cut(name, "@")
+		if !slices.Contains(shapes, shape) {
+			shapes = append(shapes, shape)
+		}
+		key := model.PodKey{Namespace: "default", Name: fmt.Sprintf("%s-%d", shape, i)}
+		out = append(out, model.Pod{PodKey: key, Shape: slices.Index(shapes, shape), Nominated: node})
+	}
+	return out
+}
+
+// launchesForEach launches a node for each shape of pods without a place, and one for each static pool.
+func launchesForEach(s *model.Snapshot, _ model.Policy) (out model.Plan) {
+	for _, p := range s.Pools {
+		out.Launches = append(out.Launches, model.Launch{ID: p.Name})
+	}
+	for _, p := range s.Pending {
+		name, _, _ := strings.Cut(p.Name, "-")
+		i := slices.IndexFunc(out.Launches, func(l model.Launch) bool { return l.ID == "of-"+name })
+		switch {
+		case p.Nominated != "":
+			out.Placements = append(out.Placements, model.Placement{Pod: p.PodKey, Node: p.Nominated})
+		case i >= 0:
+			out.Launches[i].Pods = append(out.Launches[i].Pods, p.PodKey)
+		default:
+			out.Launches = append(out.Launches, model.Launch{ID: "of-" + name, Pods: []model.PodKey{p.PodKey}})
+		}
+	}
+	return out
+}
+
+// refusing refuses the launch of-bad, for which it names an object, then pods on the full node. Unproven violations of
+// all other launches are none of its concern.
+func refusing(object, full string) func(*model.Snapshot, model.Policy, model.Plan) []check.Violation {
+	return func(_ *model.Snapshot, _ model.Policy, p model.Plan) (out []check.Violation) {
+		for _, l := range p.Launches {
+			if l.ID == "of-bad" {
+				out = append(out, check.Violation{Promise: "fits", Object: object})
+			} else {
+				out = append(out, check.Violation{Promise: "topology spread", Object: "launch " + l.ID, Unproven: true})
+			}
+		}
+		if len(out) > 0 && slices.ContainsFunc(out, func(v check.Violation) bool { return !v.Unproven }) {
+			return out
+		}
+		if slices.ContainsFunc(p.Placements, func(x model.Placement) bool { return x.Node == full }) {
+			out = append(out, check.Violation{Promise: "fits", Object: "node " + full})
+		}
+		return out
 	}
 }
 
@@ -348,8 +398,8 @@ func TestOfABadDisruptionTheRestIsCarriedOut(t *testing.T) {
 	for object, want := range map[string]string{
 		"node n1": "n2 n3 places launches other", "pool b": "n1 n3 places launches other",
 		"command other": "n1 n2 n3 places launches",
-		"node n6":       "n1 n2 n3 places launches", "node n8": "n1 n2 n3 launches other", "launch l": "n1 n2 n3 places other",
-		"pod default/moved": "n1 n2 n3 other", "plan": "",
+		"node n6":       "n1 n2 n3 places launches", "node n8": "n1 n2 n3 launches other",
+		"launch l": "n1 n2 n3 places other", "pod default/moved": "n1 n2 n3 other", "plan": "",
 	} {
 		s := newStage()
 		turns := begin(t, s, Options{

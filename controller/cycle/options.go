@@ -79,7 +79,7 @@ type Decision struct {
 	Nodes    int // nodes in the snapshot
 	Snapshot *model.Snapshot
 	Plan     model.Plan    // what was carried out: launches and removals together
-	Bad      []string      // the violations of plans that were not carried out
+	Bad      []string      // the violations of plans of which nothing, or only a part, was carried out
 	Unproven []string      // promises that plans which were carried out may break
 	Took     time.Duration // from the snapshot to the plan
 	Weighed  time.Duration // how long the search for nodes to remove took

@@ -19,6 +19,7 @@ import (
 	"github.com/nodeless/nodeless/controller/crds"
 	"github.com/nodeless/nodeless/controller/rbac"
 	"github.com/nodeless/nodeless/engine"
+	"github.com/nodeless/nodeless/engine/check"
 	"github.com/nodeless/nodeless/engine/model"
 	"github.com/nodeless/nodeless/examples"
 	"github.com/nodeless/nodeless/explain/capture"
@@ -176,6 +177,9 @@ func (p *place) untouched(t *testing.T) {
 	if notes := c.Assumed(); len(notes) != 1 || !strings.Contains(notes[0], "us-west-2") ||
 		!strings.Contains(c.Prices(), "us-west-2") {
 		t.Errorf("assumed %v, prices %q", notes, c.Prices())
+	}
+	if found := check.Answered(s, engine.Provision(s, model.Policy{})); len(found) > 0 {
+		t.Error(found)
 	}
 }
 

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -196,6 +197,9 @@ func (t *Tracker) unschedulable(w *writer) []*Decision {
 	}
 	before := t.reasons
 	t.reasons = make(map[model.PodKey]string, len(w.Plan.Unplaced))
+	if len(w.Bad) > 0 { // the plan does not answer all pods
+		maps.Copy(t.reasons, before)
+	}
 	return w.unschedulable(func(pod model.PodKey, key string) bool {
 		t.reasons[pod] = key
 		return before[pod] == key

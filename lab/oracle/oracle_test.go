@@ -21,8 +21,8 @@ const (
 	maxFailures = 200 // of a worker
 )
 
-// TestRulesAgreeWithKubeScheduler runs cases of a fixed seed and of one that is new each day, which it prints. ORACLE_N is the
-// number of (cluster, pod, node) cases for each seed, ORACLE_SEED the only seed to use.
+// TestRulesAgreeWithKubeScheduler runs cases of a fixed seed and of one that is new each day, which it prints. ORACLE_N
+// is the number of (cluster, pod, node) cases for each seed, ORACLE_SEED the only seed to use.
 func TestRulesAgreeWithKubeScheduler(t *testing.T) {
 	n := 20_000
 	if text := os.Getenv("ORACLE_N"); text != "" {

@@ -3,6 +3,7 @@ package stories
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -123,11 +124,15 @@ func (c *cluster) createSecurityGroup(name string) string {
 
 // coreDNSHasATrunk returns an error unless the node of CoreDNS offers branch interfaces.
 func (c *cluster) coreDNSHasATrunk() error {
-	node := strings.Fields(c.kubectl("get", "pods", "-n", "kube-system", "-l", "k8s-app=kube-dns", "-o",
-		"jsonpath={.items[*].spec.nodeName}"))[0]
-	offered := c.kubectl("get", "node", node, "-o", `jsonpath={.status.allocatable.vpc\.amazonaws\.com/pod-eni}`)
-	if offered != "9" {
-		return fmt.Errorf("node %s of CoreDNS offers %q branch interfaces, want 9", node, offered)
+	pods := c.podsOf("kube-system", "k8s-app=kube-dns")
+	if len(pods) == 0 || pods[0].Spec.NodeName == "" {
+		return errors.New("CoreDNS has no node")
+	}
+	node := pods[0].Spec.NodeName
+	offered, err := c.run("kubectl", "get", "node", node, "-o",
+		`jsonpath={.status.allocatable.vpc\.amazonaws\.com/pod-eni}`)
+	if err != nil || offered != "9" {
+		return fmt.Errorf("node %s of CoreDNS offers %q branch interfaces, want 9: %w", node, offered, err)
 	}
 	return nil
 }

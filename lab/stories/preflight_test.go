@@ -263,7 +263,7 @@ func (l *addressLog) saw(e watch.Event) {
 		if o.Reason == "FailedCreatePodSandBox" {
 			key := o.InvolvedObject.Namespace + "/" + o.InvolvedObject.Name
 			_, said, _ := strings.Cut(o.Message, "failed (add): ")
-			l.late[key+" on "+o.Source.Host] = ", at " + o.LastTimestamp.Format(time.TimeOnly) + ": " + said
+			l.late[key+" on "+o.Source.Host] = ", at " + o.LastTimestamp.Format(time.TimeOnly) + ": " + cmp.Or(said, o.Message)
 		}
 	}
 }

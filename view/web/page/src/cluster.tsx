@@ -162,7 +162,8 @@ const again = 5000; // milliseconds
 /** Empty says what to do if there are no nodes. */
 function Empty({ now }: { now: number }) {
   const answer = useAnswer<{ pools: string[] }>("/api/pending", again);
-  const pools = answer === null || typeof answer === "string" ? [] : answer.pools;
+  const known = useRef<string[]>([]); // while an answer fails, the last ones
+  const pools = answer === null || typeof answer === "string" ? known.current : (known.current = answer.pools);
   const names = pools.slice(0, mostNamed).join(", ") + (pools.length > mostNamed ? " " + t(`and ${pools.length - mostNamed} more`) : "");
   return (
     <section class="empty start">
