@@ -50,7 +50,8 @@ func (c *cluster) keptStory(k *kept) {
 	}
 	c.eventually(2*time.Minute, func() error { // the pod's readiness decides what a PodDisruptionBudget allows
 		a := c.whyJSON("node/" + node)
-		if a.Verdict != "Kept" || len(a.Blockers) == 0 || a.Blockers[0].Rule != k.rule {
+		// At first something cheaper may seem to replace it together with a node whose pod has yet to come.
+		if a.Verdict != "Kept" || len(a.Blockers) == 0 || a.Blockers[0].Rule != k.rule || len(a.Blockers[0].Group) > 0 {
 			return fmt.Errorf("%s: %s, %+v; want it to stay by %s", a.Verdict, a.Summary, a.Blockers, k.rule)
 		}
 		if !strings.Contains(a.Blockers[0].Clears, k.clears) {
