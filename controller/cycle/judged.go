@@ -106,14 +106,14 @@ func (v *verdict) add(s *model.Snapshot, plan model.Plan, found []check.Violatio
 // without returns the snapshot without the pods of these shapes, nil if there are none or nothing is left to plan for.
 // At first it leaves out only those without a place of an earlier plan, which others would take.
 func without(s *model.Snapshot, shapes map[int]bool) *model.Snapshot {
-	wrong := func(p model.Pod) bool { return shapes[p.Shape] }
-	homeless := func(p model.Pod) bool { return shapes[p.Shape] && p.Nominated == "" }
-	if slices.ContainsFunc(s.Pending, homeless) || slices.ContainsFunc(s.Expected, homeless) {
-		wrong = homeless
+	out := func(p model.Pod) bool { return shapes[p.Shape] }
+	unnominated := func(p model.Pod) bool { return shapes[p.Shape] && p.Nominated == "" }
+	if slices.ContainsFunc(s.Pending, unnominated) || slices.ContainsFunc(s.Expected, unnominated) {
+		out = unnominated
 	}
 	rest := *s
-	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), wrong)
-	rest.Expected = slices.DeleteFunc(slices.Clone(s.Expected), wrong)
+	rest.Pending = slices.DeleteFunc(slices.Clone(s.Pending), out)
+	rest.Expected = slices.DeleteFunc(slices.Clone(s.Expected), out)
 	static := slices.ContainsFunc(s.Pools, func(p model.Pool) bool { return p.Static })
 	if len(shapes) == 0 || len(rest.Pending) == 0 && !static {
 		return nil

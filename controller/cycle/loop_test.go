@@ -336,8 +336,8 @@ func launchesForEach(s *model.Snapshot, _ model.Policy) (out model.Plan) {
 	return out
 }
 
-// refusing refuses the launch of-bad, for which it names an object, then pods on the full node. Unproven violations of
-// all other launches are none of its concern.
+// refusing refuses the launch of-bad, for which it names an object, and without it pods on the full node. Of all other
+// launches it says that they are unproven.
 func refusing(object, full string) func(*model.Snapshot, model.Policy, model.Plan) []check.Violation {
 	return func(_ *model.Snapshot, _ model.Policy, p model.Plan) (out []check.Violation) {
 		for _, l := range p.Launches {
@@ -347,10 +347,8 @@ func refusing(object, full string) func(*model.Snapshot, model.Policy, model.Pla
 				out = append(out, check.Violation{Promise: "topology spread", Object: "launch " + l.ID, Unproven: true})
 			}
 		}
-		if len(out) > 0 && slices.ContainsFunc(out, func(v check.Violation) bool { return !v.Unproven }) {
-			return out
-		}
-		if slices.ContainsFunc(p.Placements, func(x model.Placement) bool { return x.Node == full }) {
+		refused := slices.ContainsFunc(out, func(v check.Violation) bool { return !v.Unproven })
+		if !refused && slices.ContainsFunc(p.Placements, func(x model.Placement) bool { return x.Node == full }) {
 			out = append(out, check.Violation{Promise: "fits", Object: "node " + full})
 		}
 		return out

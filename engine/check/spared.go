@@ -9,10 +9,7 @@ import (
 // Shapes returns the shapes of the pods that violations are about: pods, and those of launches and placed on nodes.
 // Violations of pools or of the whole plan are about no pods.
 func Shapes(s *model.Snapshot, plan *model.Plan, found []Violation) map[int]bool {
-	objects, shapes := map[string]bool{}, map[int]bool{}
-	for _, v := range found {
-		objects[v.Object] = true
-	}
+	objects, shapes := objectsOf(found), map[int]bool{}
 	for i := range plan.Launches {
 		for _, k := range plan.Launches[i].Pods {
 			objects[podName(k)] = objects[podName(k)] || objects["launch "+plan.Launches[i].ID]
@@ -34,10 +31,7 @@ func Shapes(s *model.Snapshot, plan *model.Plan, found []Violation) map[int]bool
 // Spared returns a plan without the removals and commands that violations are about: those named, and those of nodes,
 // pools, launches and pods that are named.
 func Spared(plan model.Plan, found []Violation) model.Plan {
-	objects := map[string]bool{}
-	for _, v := range found {
-		objects[v.Object] = true
-	}
+	objects := objectsOf(found)
 	removal := func(r model.Removal) bool { return objects["node "+r.Node] || objects["pool "+r.Pool] }
 	pod := func(k model.PodKey) bool { return objects[podName(k)] }
 	plan.Removals = slices.DeleteFunc(slices.Clone(plan.Removals), removal)
@@ -49,4 +43,12 @@ func Spared(plan model.Plan, found []Violation) model.Plan {
 			})
 	})
 	return plan
+}
+
+func objectsOf(found []Violation) map[string]bool {
+	out := map[string]bool{}
+	for _, v := range found {
+		out[v.Object] = true
+	}
+	return out
 }

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -197,8 +196,11 @@ func (t *Tracker) unschedulable(w *writer) []*Decision {
 	}
 	before := t.reasons
 	t.reasons = make(map[model.PodKey]string, len(w.Plan.Unplaced))
-	if len(w.Bad) > 0 { // the plan does not answer all pods
-		maps.Copy(t.reasons, before)
+	for i := range w.Snapshot.Pending { // a plan that leaves out pods keeps their reasons
+		k := w.Snapshot.Pending[i].PodKey
+		if key, known := before[k]; known && len(w.Bad) > 0 {
+			t.reasons[k] = key
+		}
 	}
 	return w.unschedulable(func(pod model.PodKey, key string) bool {
 		t.reasons[pod] = key

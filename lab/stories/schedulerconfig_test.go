@@ -77,10 +77,13 @@ spec:
 		}
 		return nil
 	})
+	if out, err := c.run("why", "pod/job"); err != nil || strings.Contains(out, "it uses scheduler") {
+		t.Errorf("why of a pod of the profile batch: %v\n%s", err, out)
+	}
 	c.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: hopeless}\nspec: {schedulerName: batch, " +
 		"nodeSelector: {no: such}, containers: [{name: app, image: nginx}]}\n")
 	if out, err := c.run("why", "pod/hopeless"); err != nil || !strings.Contains(out, "no node can take it") {
-		t.Errorf("why of a pod of the profile batch: %v\n%s", err, out)
+		t.Errorf("why of a hopeless pod of the profile batch: %v\n%s", err, out)
 	}
 	c.apply("apiVersion: v1\nkind: Pod\nmetadata: {name: foreign}\n" +
 		"spec: {schedulerName: other, containers: [{name: app, image: nginx}]}\n")
