@@ -36,6 +36,7 @@ type group struct {
 	budget       string // how many nodes a change may replace at once; "" = 10%
 	weight       int
 	static       bool // it keeps its size
+	dedicated    bool // tenancy
 	nodes        Nodes
 
 	class   map[string]any // spec of the EC2NodeClass

@@ -108,10 +108,18 @@ func (g *group) price(widen bool) {
 			why += fmt.Sprintf("; migrated with --widen they could be %s, for %s", then.Type.Name, dollars(cost(then)))
 		}
 	}
+	g.pool.note(Priced, "", "", why+unpriced(g))
+}
+
+// unpriced says what the catalogue's prices leave out.
+func unpriced(g *group) (text string) {
 	if g.system == "windows" {
-		why += "; these are the prices of Linux, to which EC2 adds the licence of Windows, by the vCPU"
+		text += "; these are the prices of Linux, to which EC2 adds the licence of Windows, by the vCPU"
 	}
-	g.pool.note(Priced, "", "", why)
+	if g.dedicated {
+		text += "; these are the prices of shared hardware: dedicated instances cost more"
+	}
+	return text
 }
 
 func dollars(microsAnHour int64) string {

@@ -194,6 +194,7 @@ func tenancy(g *group, f *fields, key string) {
 	switch text(f.take(key)) {
 	case "", "default":
 	case "dedicated":
+		g.dedicated = true
 		g.requirements = append(g.requirements, requirement(classGroup+"/instance-tenancy", "In", "dedicated"))
 		g.toPool(f).note(Mapped, key, templateSpec+"requirements", "")
 	default:
